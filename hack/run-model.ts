@@ -146,7 +146,7 @@ async function serveNamed(
   const ref = (await isHere(client, name)) ? name : await fetched(client, name, fetching);
   const slot = await client.one("GET /api/slots/{name}", "name", { params: primary });
   if (slot.model === ref) return { ref, changed: undefined };
-  await client.send("POST /api/slots/{name}/swap", { params: primary, body: { model: ref, write: true } });
+  await client.call("POST /api/slots/{name}/swap", { params: primary, body: { model: ref, write: true } });
   return { ref, changed: changedLine(join(runDir, "config/slots/primary.toml"), ref) };
 }
 
@@ -179,8 +179,8 @@ async function fetched(
     job = await client.one("GET /api/pulls/{id}", "id", { params: { id: cell(job.id) } });
   }
   if (job.state === "completed") return cell(job.model);
-  const { code = "model.pull_failed", message = "the pull was cancelled" } = job.error ?? {};
-  throw await failure(code, message);
+  const { code, message } = job.error ?? {};
+  throw await failure(code ?? "model.pull_failed", message ?? "the pull was cancelled");
 }
 
 /** A valid name for the model in a manifest, and the links to its file or all of its parts. */

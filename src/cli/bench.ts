@@ -88,13 +88,13 @@ async function keep(
   before: View,
   { maxTokens, levels }: { readonly maxTokens: number; readonly levels: readonly Level[] },
 ): Promise<string> {
-  const { name = "" } = before;
+  const name = before.name ?? "";
   try {
     const after = await viewOf(client, name);
     if (after === undefined || engineOf(after) !== engineOf(before))
       return "the result is not kept: the engine was replaced while it was measured";
-    const body = { model: after.model, max_tokens: maxTokens, levels };
-    await client.send("POST /api/slots/{name}/benchmark", { params: { name }, body });
+    const body = { model: after.model ?? undefined, max_tokens: maxTokens, levels };
+    await client.call("POST /api/slots/{name}/benchmark", { params: { name }, body });
     return `the result is kept: \`berth slot show ${name}\``;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;

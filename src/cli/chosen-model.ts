@@ -5,10 +5,9 @@ import type { Received } from "./received.ts";
 /** The models that requests may choose, and those that could not be loaded. */
 export function choiceLines(choice: Received<SlotDetail["on_request"]>): string[] {
   if (choice === null || choice === undefined) return [];
-  const { refs = [], failed = [] } = choice;
   return [
-    `${"on request:".padEnd(20)}${refs.map(cell).join(", ")}; chosen is ${cell(choice.chosen)}`,
-    ...failed.map(
+    `${"on request:".padEnd(20)}${(choice.refs ?? []).map(cell).join(", ")}; chosen is ${cell(choice.chosen)}`,
+    ...(choice.failed ?? []).map(
       ({ ref, reason, message, retry_at: retryAt }) =>
         `${"not loaded:".padEnd(20)}${cell(ref)} ${cell(reason)}: ${cell(message)}; next try ${cell(retryAt)}`,
     ),

@@ -8,6 +8,7 @@ import {
   type ItemOf,
   type ListName,
   type RouteName,
+  type SilentName,
 } from "../api/management/call.ts";
 import { isRecord, printable, recordsIn } from "./output.ts";
 import type { Received } from "./received.ts";
@@ -92,34 +93,34 @@ export class Client {
   /** The answer of a route. Throws CommandError, also where the answer is no object. */
   async call<N extends RouteName>(route: N, ...call: CallArgument<N>): Promise<Received<AnswerTo<N>>>;
   async call(route: RouteName, call?: AnyCall): Promise<unknown> {
-    const answer = this.parsed(await wholeText(await this.#open(route, call)));
-    if (isRecord(answer)) return answer;
-    throw notBerth(`${this.#server} answered ${route} with something else than an object`);
+    return await this.#object(route, call);
   }
 
-  /** As `call`, for a route whose answer has at least this field. Throws CommandError where it is missing. */
+  /** As `call`, for a route whose answer has at least this field. Throws CommandError where it is missing or null. */
   async one<N extends RouteName>(
     route: N,
     field: keyof AnswerTo<N> & string,
     ...call: CallArgument<N>
-  ): Promise<Received<AnswerTo<N>>> {
-    const answer = await this.call(route, ...call);
-    if (isRecord(answer) && field in answer) return answer;
-    throw notBerth(`${this.#server} answered ${route} without the field ${field}`);
+  ): Promise<Received<AnswerTo<N>>>;
+  async one(route: RouteName, field: string, call?: AnyCall): Promise<unknown> {
+    const answer = await this.#object(route, call);
+    if (answer[field] !== undefined && answer[field] !== null) return answer;
+    throw this.#unlikeBerth(route, call, `without the field ${field}`);
   }
 
   /** The items of a list. Throws CommandError, also where the answer is no list. */
   async list<N extends ListName>(route: N, ...call: CallArgument<N>): Promise<readonly Received<ItemOf<N>>[]>;
   async list(route: RouteName, call?: AnyCall): Promise<readonly unknown[]> {
-    const answer = this.parsed(await wholeText(await this.#open(route, call)));
-    if (isRecord(answer) && Array.isArray(answer["data"])) return recordsIn(answer["data"]);
-    throw notBerth(`${this.#server} answered ${route} without the field data`);
+    const { data } = await this.#object(route, call);
+    if (Array.isArray(data)) return recordsIn(data);
+    throw this.#unlikeBerth(route, call, "without a list in data");
   }
 
-  /** As `call`, without a look at the answer. Throws CommandError. */
-  async send<N extends RouteName>(route: N, ...call: CallArgument<N>): Promise<void>;
+  /** Sends a request whose answer has no body. Throws CommandError, also where the answer has one. */
+  async send<N extends SilentName>(route: N, ...call: CallArgument<N>): Promise<void>;
   async send(route: RouteName, call?: AnyCall): Promise<void> {
-    await wholeText(await this.#open(route, call));
+    const text = await wholeText(await this.#open(route, call));
+    if (text !== "") throw this.#unlikeBerth(route, call, "with a body");
   }
 
   /** A text of the service as JSON, e.g. in an event. Throws CommandError for invalid JSON. */
@@ -131,16 +132,21 @@ export class Client {
     }
   }
 
-  /** A text. Throws CommandError. */
-  async text<N extends RouteName>(route: N, ...call: CallArgument<N>): Promise<string>;
-  async text(route: RouteName, call?: AnyCall): Promise<string> {
-    return await wholeText(await this.#open(route, call));
-  }
-
   /** The body as it arrives. Throws CommandError, also when the connection breaks. */
   async open<N extends RouteName>(route: N, ...call: CallArgument<N>): Promise<AsyncIterable<Uint8Array>>;
   async open(route: RouteName, call?: AnyCall): Promise<AsyncIterable<Uint8Array>> {
     return await this.#open(route, call);
+  }
+
+  async #object(route: RouteName, call: AnyCall | undefined): Promise<Record<string, unknown>> {
+    const answer = this.parsed(await wholeText(await this.#open(route, call)));
+    if (isRecord(answer)) return answer;
+    throw this.#unlikeBerth(route, call, "with something else than an object");
+  }
+
+  #unlikeBerth(route: RouteName, call: AnyCall | undefined, how: string): CommandError {
+    const { method, path } = requestTo(route, call);
+    return notBerth(`${this.#server} answered ${method} ${path} ${how}`);
   }
 
   async #open(route: RouteName, call: AnyCall | undefined): Promise<AsyncIterable<Uint8Array>> {
@@ -226,7 +232,7 @@ function requestTo(route: RouteName, call: AnyCall | undefined): { readonly meth
     return requestOf(route, call);
   } catch (error) {
     if (!(error instanceof UnsendableName)) throw error;
-    throw new CommandError("usage", error.message, "check the name");
+    throw new CommandError("usage", printable(error.message), "check the name");
   }
 }
 

@@ -7,14 +7,14 @@ import type { Received } from "./received.ts";
 type Count = Health["checks"]["conditions"]["counts"][number];
 /** A record with conditions; the name of a model is its `id`. */
 interface Row {
-  readonly name?: string | undefined;
-  readonly id?: string | undefined;
-  readonly conditions?: readonly Received<Condition>[] | undefined;
+  readonly name?: string | null | undefined;
+  readonly id?: string | null | undefined;
+  readonly conditions?: readonly Received<Condition>[] | null | undefined;
 }
 
 /** The conditions of a record that this version can read; an older service sends none. */
-function conditionsIn({ conditions = [] }: Row): readonly Condition[] {
-  return conditions.flatMap((each) => conditionSchema.safeParse(each).data ?? []);
+function conditionsIn({ conditions }: Row): readonly Condition[] {
+  return (conditions ?? []).flatMap((each) => conditionSchema.safeParse(each).data ?? []);
 }
 
 /** A line for each condition of a record, for a person; none without conditions. */

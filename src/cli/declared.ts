@@ -1,6 +1,6 @@
 import { didYouMean, nearest } from "../api/nearest.ts";
 import { CommandError } from "./client.ts";
-import { cell, printable, renderOne, type Format } from "./output.ts";
+import { cell, renderOne, type Format } from "./output.ts";
 
 /** A kind whose list has all that is known of each: groups and providers. */
 export interface DeclaredKind {
@@ -11,7 +11,7 @@ export interface DeclaredKind {
 }
 
 interface Named {
-  readonly name?: string | undefined;
+  readonly name?: string | null | undefined;
 }
 
 /** The resource of that name. Throws CommandError where none has it. */
@@ -33,7 +33,7 @@ export async function showDeclared<Row extends Named>(
   linesOf: (row: Row) => Promise<readonly string[]>,
 ): Promise<string> {
   if (format === "json" || format === "yaml") return await renderOne(found, format);
-  if (format === "name") return `${printable(String(found.name))}\n`;
+  if (format === "name") return `${cell(found.name)}\n`;
   return (await linesOf(found)).map((line) => `${line}\n`).join("");
 }
 

@@ -22,6 +22,8 @@ function used(row: Row): string {
   return shares.length === 0 ? "-" : shares.join(", ");
 }
 
+const seconds = (value: number | null): string => (value === null ? "-" : `${cell(value)} s`);
+
 function slotsIn(row: Row, ...states: readonly string[]): string {
   const names = (row.members ?? []).flatMap(({ slot, state }) => (states.includes(cell(state)) ? [cell(slot)] : []));
   return names.length === 0 ? "-" : names.join(", ");
@@ -74,8 +76,8 @@ async function groupLines(group: Row): Promise<readonly string[]> {
     ["state", stateOf(group)],
     ["file", fileOf(group)],
     ["used", used(group)],
-    ["max wait", wait === undefined ? undefined : `${wait} s`],
-    ["residency", residency === undefined ? undefined : `${residency} s`],
+    ["max wait", wait === undefined ? undefined : seconds(wait)],
+    ["residency", residency === undefined ? undefined : seconds(residency)],
     ...(group.problems ?? []).map(({ message }) => ["problem", message] as const),
   ];
   const { conditionLines } = await import("./conditions.ts");
@@ -123,7 +125,7 @@ export async function lendGroups(client: Client, name: string | undefined, time:
   for (const each of names) {
     const params = { name: each };
     if (time === undefined) {
-      await client.send("DELETE /api/groups/{name}/lend", { params });
+      await client.call("DELETE /api/groups/{name}/lend", { params });
       lines.push(`${each}: no longer lent\n`);
       continue;
     }

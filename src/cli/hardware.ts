@@ -6,10 +6,10 @@ type Machine = Received<Hardware>;
 type Item<K extends "gpus" | "disks" | "drivers" | "devices"> = NonNullable<Machine[K]>[number];
 type Evidence = NonNullable<Item<"gpus">["evidence"]>[number];
 interface Evident {
-  readonly evidence?: readonly Evidence[] | undefined;
+  readonly evidence?: readonly Evidence[] | null | undefined;
 }
 
-const list = (words: readonly string[] | undefined): string => words?.map(cell).join(" ") ?? "";
+const list = (words: readonly string[] | null | undefined): string => words?.map(cell).join(" ") ?? "";
 
 /**
  * The answer of `/api/hardware` for a person; `wide` adds the source of each fact. Throws nothing: a missing fact is a
@@ -18,16 +18,17 @@ const list = (words: readonly string[] | undefined): string => words?.map(cell).
 export async function hardwareText(hardware: Machine, format: "table" | "wide" | "json" | "yaml"): Promise<string> {
   if (format === "json" || format === "yaml") return await renderOne(hardware, format);
   const isWide = format === "wide";
-  const { cpu = {}, memory = {}, gpus = [], npu, disks = [], drivers = [], devices = [], problems = [] } = hardware;
+  const { npu } = hardware;
+  const [cpu, memory] = [hardware.cpu ?? {}, hardware.memory ?? {}];
   const lines = [
     ...part("cpu", cpuLine(cpu), isWide ? cpu : {}),
     ...part("memory", memoryLine(memory), isWide ? memory : {}),
-    ...several("gpu", gpus, gpuLine, isWide),
+    ...several("gpu", hardware.gpus ?? [], gpuLine, isWide),
     ...several("npu", npu === null || npu === undefined ? [] : [npu], npuLine, isWide),
-    ...several("disk", disks, diskLine, isWide),
-    ...several("driver", drivers, (row) => driverLine(row, isWide), false),
-    ...several("device", devices, deviceLine, false),
-    ...problems.flatMap((row) => part("problem", evidenceLine(row), {})),
+    ...several("disk", hardware.disks ?? [], diskLine, isWide),
+    ...several("driver", hardware.drivers ?? [], (row) => driverLine(row, isWide), false),
+    ...several("device", hardware.devices ?? [], deviceLine, false),
+    ...(hardware.problems ?? []).flatMap((row) => part("problem", evidenceLine(row), {})),
     "",
     ...suggestions(hardware.suggested ?? {}, isWide),
     "",
@@ -36,8 +37,8 @@ export async function hardwareText(hardware: Machine, format: "table" | "wide" |
   return `${lines.join("\n")}\n`;
 }
 
-function part(title: string, text: string, { evidence = [] }: Evident): string[] {
-  return [`${title.padEnd(10)}${text}`, ...evidence.map((row) => `${"".padEnd(12)}${evidenceLine(row)}`)];
+function part(title: string, text: string, { evidence }: Evident): string[] {
+  return [`${title.padEnd(10)}${text}`, ...(evidence ?? []).map((row) => `${"".padEnd(12)}${evidenceLine(row)}`)];
 }
 
 function several<Row extends object>(
@@ -123,11 +124,11 @@ function suggestions(suggested: NonNullable<Machine["suggested"]>, isWide: boole
   return [
     `${"ENGINE".padEnd(first)}${"BACKEND".padEnd(second)}WHY`,
     ...entries.flatMap(([engine, each]) => {
-      const { backend, reason, obstacles = [], evidence = [] } = each ?? {};
-      const why = [cell(reason), ...obstacles.map((obstacle) => `but ${cell(obstacle)}`)].join(", ");
+      const { backend, reason, obstacles, evidence } = each ?? {};
+      const why = [cell(reason), ...(obstacles ?? []).map((obstacle) => `but ${cell(obstacle)}`)].join(", ");
       return [
         `${engine.padEnd(first)}${cell(backend).padEnd(second)}${why}`,
-        ...(isWide ? evidence.map((seen) => `${"".padEnd(first)}${evidenceLine(seen)}`) : []),
+        ...(isWide ? (evidence ?? []).map((seen) => `${"".padEnd(first)}${evidenceLine(seen)}`) : []),
       ];
     }),
   ];

@@ -40,8 +40,8 @@ async function removal(
 }
 
 /** Files that stay, each in a line. */
-function keptLines({ kept = [] }: Pick<Received<ModelRemoval>, "kept">): string {
-  return kept.map(({ path, reason }) => `${cell(path)} stays: ${cell(reason)}\n`).join("");
+function keptLines({ kept }: Pick<Received<ModelRemoval>, "kept">): string {
+  return (kept ?? []).map(({ path, reason }) => `${cell(path)} stays: ${cell(reason)}\n`).join("");
 }
 
 type Found = NonNullable<Received<ScanView>["data"]>[number];
@@ -97,7 +97,7 @@ const leftoverColumns: readonly Column<Leftover>[] = [
 export async function collectTable(client: Client, isDryRun: boolean, format: Format): Promise<string> {
   const answer = await client.one("POST /api/models/gc", "files", { body: { dry_run: isDryRun } });
   if (format === "json" || format === "yaml") return await renderOne(answer, format);
-  const { files = [] } = answer;
+  const files = answer.files ?? [];
   const sum = bytes(answer.bytes);
   const end = files.length === 0 ? "nothing to delete" : isDryRun ? `${sum} would be free` : `${sum} are free`;
   const table = files.length === 0 ? "" : await render(files, leftoverColumns, format, "path");

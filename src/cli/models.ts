@@ -9,7 +9,7 @@ import type { Received } from "./received.ts";
 type Model = Received<ModelView>;
 type Entry = Received<CatalogView>;
 
-const list = (words: readonly unknown[] | undefined): string => cell(words?.map(cell).join(","));
+const list = (words: readonly unknown[] | null | undefined): string => cell(words?.map(cell).join(","));
 
 const modelColumns: readonly Column<Model>[] = [
   { title: "ID", value: (row) => cell(row.id) },
@@ -44,13 +44,12 @@ const catalogColumns: readonly Column<Entry>[] = [
 ];
 
 function whyText({ message, check }: NonNullable<Entry["fit"]>): string {
-  return check !== undefined ? `${cell(message)}; check: ${check}` : cell(message);
+  return typeof check === "string" ? `${cell(message)}; check: ${check}` : cell(message);
 }
 
 function verdictText(fit: Entry["fit"]): string {
-  if (fit === undefined) return "-";
-  const { verdict, settings } = fit;
-  if (settings === undefined) return verdictWords(cell(verdict)).text.toLowerCase();
+  const { verdict, settings } = fit ?? {};
+  if (settings === undefined || settings === null) return verdictWords(cell(verdict)).text.toLowerCase();
   const named = Object.entries(settings).map(([key, value]) => `${key} ${cell(value)}`);
   return `fits with ${named.join(", ")}`;
 }
@@ -89,19 +88,20 @@ async function modelOrEntry(
 /** An entry of the catalogue in the words of the page Models; what is not known is left out. */
 function entryFields(entry: Entry & { readonly state: string }): Readonly<Record<string, unknown>> {
   const { id, title, capabilities, license, license_url: url, fit, note, unverified, source, state } = entry;
-  const why = fit?.message === undefined ? "" : `: ${fit.message}`;
-  const unlike = unverified === undefined || unverified.length === 0 ? undefined : factWords(unverified);
+  const { size_bytes: size } = entry;
+  const why = typeof fit?.message === "string" ? `: ${fit.message}` : "";
+  const unlike = factWords(unverified ?? []);
   const fields = {
     id,
     title,
-    size: entry.size_bytes === undefined ? undefined : bytes(entry.size_bytes),
+    size: typeof size === "number" ? bytes(size) : undefined,
     capabilities,
     license,
     "license url": url,
     "accept it first": entry.must_accept === true ? "yes, it forbids some use" : undefined,
     fit: `${verdictText(fit)}${why}`,
     note,
-    "not compared": unlike === undefined ? undefined : `${unlike}, with the publisher's page`,
+    "not compared": unlike === "" ? undefined : `${unlike}, with the publisher's page`,
     source,
     state,
   };

@@ -28,7 +28,7 @@ export async function render<Row>(
       return stringify({ object: "list", data: rows });
     }
     case "name":
-      return rows.map((row) => `${printable(String(row[key]))}\n`).join("");
+      return rows.map((row) => `${cell(row[key])}\n`).join("");
     case "table":
     case "wide":
       return table(

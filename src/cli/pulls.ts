@@ -49,7 +49,7 @@ async function seenThrough(
   { screen, graceMs = operatorGraceMs, pollMs = defaultPollMs }: Following,
 ): Promise<string> {
   let job = begun;
-  const { id = "" } = begun;
+  const id = begun.id ?? "";
   using line = new StatusLine(screen);
   let told: string | undefined;
   let livedAtMs = performance.now();
@@ -75,9 +75,8 @@ async function seenThrough(
       );
   }
   if (job.state === "completed") return `${cell(job.model)}: ${done}, ${bytes(job.bytes_done)}\n`;
-  const { error } = job;
-  const { code = "model.pull_failed", message = `the pull was ${cell(job.state)}` } = error ?? {};
-  throw await failure(code, message);
+  const { code, message } = job.error ?? {};
+  throw await failure(code ?? "model.pull_failed", message ?? `the pull was ${cell(job.state)}`);
 }
 
 /** Where the service cannot tell, an operator is supposed to run. */
@@ -184,6 +183,6 @@ export async function changePull(client: Client, what: string, action: keyof typ
       "see `berth pull list`",
     );
   const { route, done } = changes[action];
-  await client.send(route, { params: { id: job.id ?? "" } });
+  await client.call(route, { params: { id: job.id ?? "" } });
   return `${cell(job.model)}: pull ${done}\n`;
 }

@@ -7,5 +7,5 @@ export type Received<T> = T extends string
   : T extends readonly (infer Item)[]
     ? readonly Received<Item>[]
     : T extends object
-      ? { readonly [K in keyof T]?: Received<T[K]> | undefined }
+      ? { readonly [K in keyof T]?: Received<T[K]> | null | undefined }
       : T;

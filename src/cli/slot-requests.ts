@@ -74,14 +74,14 @@ export function present(slot: SlotRow): { fact: string; detail: string } {
 }
 
 function progressOf(progress: SlotRow["progress"]): string {
-  if (progress?.bytes_done === undefined) return "";
-  const { bytes_done: done, bytes_total: total, bytes_per_second: speed } = progress;
+  const { bytes_done: done, bytes_total: total, bytes_per_second: speed } = progress ?? {};
+  if (typeof done !== "number") return "";
   const rate = typeof speed === "number" ? `, ${bytes(speed)}/s` : "";
   if (typeof total !== "number" || total <= 0) return ` ${bytes(done)}${rate}`;
   return ` ${bar(done / total)} ${Math.floor((100 * done) / total)}% of ${bytes(total)}${rate}`;
 }
 
-const loadedStates: readonly (string | undefined)[] = ["ready", "serving", "idle"];
+const loadedStates: readonly (string | null | undefined)[] = ["ready", "serving", "idle"];
 
 function outcome({ slot: name, wanted }: SlotRequest, slot: SlotRow, timeoutSeconds: number): string {
   const ready = conditionOf(slot, "Ready");

@@ -18,11 +18,11 @@ export function conditionOf({ conditions }: SlotRow, type: string): Received<Con
 function wordsOf(row: SlotRow): StateWords | undefined {
   const state = slotStates.find((each) => each === row.state);
   if (state === undefined) return undefined;
-  const { bytes_done: done = 0, bytes_total: total } = row.progress ?? {};
+  const { bytes_done: done, bytes_total: total } = row.progress ?? {};
   return stateWords({
     state,
     in_flight: row.in_flight ?? 0,
-    progress: typeof total === "number" ? { bytes_done: done, bytes_total: total } : null,
+    progress: typeof total === "number" ? { bytes_done: done ?? 0, bytes_total: total } : null,
     conditions: (row.conditions ?? []).map(({ type, reason }) => ({ type: cell(type), reason: cell(reason) })),
   });
 }

@@ -1,7 +1,7 @@
 import { benchmarkCell, benchmarkLines } from "./benchmark.ts";
 import { choiceLines } from "./chosen-model.ts";
 import type { SlotDetail } from "../api/management/views.ts";
-import { failure, type Client } from "./client.ts";
+import { failure, wholeText, type Client } from "./client.ts";
 import { events } from "./events.ts";
 import { age, bytes, cell, isRecord, printable, render, renderOne, type Column, type Format } from "./output.ts";
 import { byHand, foldedSlots, readyCell, stateLine, type SlotRow } from "./slot-words.ts";
@@ -79,11 +79,12 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
     });
   lines.push(...byHand(slot).map(({ title, text }) => `${`${title}:`.padEnd(20)}${text}`));
   lines.push(...choiceLines(slot.on_request));
-  const { memory_bytes: memory, processes = [], last_error: error, recent_failures: recent } = slot;
+  const { memory_bytes: memory, last_error: error, recent_failures: recent } = slot;
   if (typeof memory === "number") lines.push(`${"memory:".padEnd(20)}${bytes(memory)}`);
   lines.push(...computeLines(slot.compute), ...deviceLines(slot.memory), ...fitLines(slot.fit));
   lines.push(...benchmarkLines(slot.last_benchmark));
   lines.push(...contextLines(slot.context), ...decisionLines(slot.decisions));
+  const processes = slot.processes ?? [];
   for (const process of processes) {
     const { containerId } = process;
     if (typeof containerId !== "string") continue;
@@ -108,7 +109,7 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
 function processLines(processes: readonly Process[]): string[] {
   const lines = processes.map((process) => {
     const { endpoint, isReady, drainingSince } = process;
-    const state = isReady === true ? "ready" : drainingSince === undefined ? "not ready" : "draining";
+    const state = isReady === true ? "ready" : typeof drainingSince === "string" ? "draining" : "not ready";
     return `  ${nameOf(process).padEnd(14)}${state.padEnd(11)}${cell(endpoint)}`;
   });
   return ["processes:", ...lines];
@@ -121,9 +122,10 @@ function nameOf({ role, ordinal }: Process): string {
 /** The devices that the engine reports. */
 function computeLines(compute: SlotRow["compute"]): string[] {
   if (compute === null || compute === undefined) return [];
-  const { devices = [], layers_total: total, layers_offloaded: offloaded } = compute;
+  const { layers_total: total, layers_offloaded: offloaded } = compute;
+  const devices = (compute.devices ?? []).map(cell);
   const layers = typeof total === "number" ? `, ${cell(offloaded)} of ${total} layers on a GPU` : "";
-  return [`${"computes on:".padEnd(20)}${devices.length === 0 ? "CPU" : devices.map(cell).join(", ")}${layers}`];
+  return [`${"computes on:".padEnd(20)}${devices.length === 0 ? "CPU" : devices.join(", ")}${layers}`];
 }
 
 function deviceLines(memory: SlotRow["memory"]): string[] {
@@ -134,12 +136,11 @@ function deviceLines(memory: SlotRow["memory"]): string[] {
 /** The slot's needs of each device by the best figure, then the error of the other figures. */
 function fitLines(fit: SlotRow["fit"]): string[] {
   if (fit === null || fit === undefined) return [];
-  const { devices = [], stages = [] } = fit;
-  const errors = stages.flatMap(({ stage, error_ratio: error }) =>
+  const errors = (fit.stages ?? []).flatMap(({ stage, error_ratio: error }) =>
     typeof error === "number" ? [`${cell(stage)} ${error < 0 ? "" : "+"}${(error * 100).toFixed(1)} %`] : [],
   );
   const source = [cell(fit.stage), ...errors].join(", ");
-  return devices.map(({ id, need_bytes: need, budget_bytes: budget }) => {
+  return (fit.devices ?? []).map(({ id, need_bytes: need, budget_bytes: budget }) => {
     const whole = typeof budget === "number" ? ` of ${bytes(budget)}` : "";
     return `${"needs:".padEnd(20)}${bytes(need)}${whole} on ${cell(id)} (${source})`;
   });
@@ -197,10 +198,8 @@ export async function* slotLogs(
   const { tail, timestamps } = options;
   const route = "GET /api/slots/{name}/logs";
   if (!options.follow) {
-    const text = await client.text(route, {
-      params: { name },
-      query: { tail, timestamps: timestamps ? "1" : undefined },
-    });
+    const query = { tail, timestamps: timestamps ? "1" : undefined } as const;
+    const text = await wholeText(await client.open(route, { params: { name }, query }));
     if (text === "") onEmpty(await whyNoLog(client, name));
     yield text;
     return;

@@ -23,15 +23,15 @@ export async function statusText(client: Client, format: Format): Promise<string
   const table = await slotText(slots, format);
   if (format === "name") return table;
   const lines = [`berth ${cell(status.version)}, up ${age(status.uptime_seconds)}, ${cell(health.status)}`];
-  for (const [name, check] of Object.entries<Check | undefined>(health.checks ?? {})) {
-    if (check === undefined || check.status === "ok") continue;
-    if (check.counts !== undefined) {
+  for (const [name, check] of Object.entries<Check | null | undefined>(health.checks ?? {})) {
+    if (check === undefined || check === null || check.status === "ok") continue;
+    if (check.counts !== undefined && check.counts !== null) {
       const { troubleLines } = await import("./conditions.ts");
       lines.push(...(await troubleLines(client, check.counts, slots)));
       continue;
     }
     lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check.status)} ${describe(check)}`);
-    if (check.reasons !== undefined) lines.push(...(await problems(client)));
+    if (check.reasons !== undefined && check.reasons !== null) lines.push(...(await problems(client)));
   }
   for (const slot of slots) lines.push(...byHand(slot).map(({ text }) => `  ${cell(slot.name)}: ${text}`));
   return `${lines.join("\n")}\n\n${table}`;
@@ -40,9 +40,9 @@ export async function statusText(client: Client, format: Format): Promise<string
 /** The problems of the manifests, each with its place; none where the token may not read them. */
 async function problems(client: Client): Promise<string[]> {
   try {
-    const { diagnostics = [] } = await client.call("POST /api/config/validate");
-    return diagnostics.map(({ file, line, column, message }) => {
-      const place = [file, line, column].filter((part) => part !== undefined).map(cell);
+    const { diagnostics } = await client.call("POST /api/config/validate");
+    return (diagnostics ?? []).map(({ file, line, column, message }) => {
+      const place = [file, line, column].filter((part) => part !== undefined && part !== null).map(cell);
       return `    ${place.join(":")}: ${cell(message)}`;
     });
   } catch (error) {
@@ -51,14 +51,14 @@ async function problems(client: Client): Promise<string[]> {
   }
 }
 
-function describe({ reasons, failed, last, unexpected_ends: ends = 0, free_bytes: free }: Check): string {
-  if (reasons !== undefined)
+function describe({ reasons, failed, last, unexpected_ends: ends, free_bytes: free }: Check): string {
+  if (reasons !== undefined && reasons !== null)
     return `${[...new Set(reasons.map(cell))].join(", ")}; \`berth config validate\` and the operator's log name the files`;
-  if (failed !== undefined) return failed.map(cell).join(", ");
+  if (failed !== undefined && failed !== null) return failed.map(cell).join(", ");
   if (typeof free === "number") return `${Math.floor(free / 1024 ** 2)} MiB free`;
   const often =
-    ends > 0
+    typeof ends === "number" && ends > 0
       ? `; operators have ended ${ends} times in the last ten minutes without being asked to: their log says why`
       : "";
-  return last === undefined ? "" : `last heartbeat ${cell(last)}${often}`;
+  return typeof last !== "string" ? "" : `last heartbeat ${cell(last)}${often}`;
 }

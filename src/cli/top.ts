@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Client } from "./client.ts";
+import { wholeText, type Client } from "./client.ts";
 import type { CommandContext } from "./context.ts";
 import { bytes, cell, render, type Column } from "./output.ts";
 import type { SlotRow } from "./slot-words.ts";
@@ -43,7 +43,10 @@ export async function top(context: CommandContext, count: number): Promise<void>
 }
 
 async function sample(client: Client): Promise<Sample> {
-  const [slots, page] = await Promise.all([client.list("GET /api/slots"), client.text("GET /api/metrics")]);
+  const [slots, page] = await Promise.all([
+    client.list("GET /api/slots"),
+    client.open("GET /api/metrics").then(wholeText),
+  ]);
   return { at: performance.now(), slots, tokens: tokensOf(page) };
 }
 
@@ -62,7 +65,8 @@ export function rowsOf(before: Sample, now: Sample): readonly Row[] {
     // A gateway that has started anew counts from zero.
     return { ...slot, tokens_per_second: grown < 0 ? null : Number((grown / seconds).toFixed(1)) };
   });
-  const isBusy = ({ in_flight: inFlight = 0, queued = 0, held = 0 }: Row): boolean => inFlight + queued + held > 0;
+  const isBusy = ({ in_flight: inFlight, queued, held }: Row): boolean =>
+    (inFlight ?? 0) + (queued ?? 0) + (held ?? 0) > 0;
   return rows.toSorted((one, other) => Number(isBusy(other)) - Number(isBusy(one)));
 }
 

@@ -7,7 +7,7 @@ import type { Received } from "./received.ts";
 type Row = Received<UpstreamRow>;
 type Spec = NonNullable<Row["spec"]>;
 
-const circuits = new Map<string | undefined, string>([
+const circuits = new Map<string | null | undefined, string>([
   ["closed", "serving"],
   ["open", "paused: it keeps failing"],
   ["halfOpen", "tried again"],
@@ -52,7 +52,7 @@ async function upstreamLines(upstream: Row): Promise<readonly string[]> {
     ["capabilities", capabilities?.map(cell).join(", ")],
     ["models", upstream.models],
     ["declared", models?.map(modelOf).join(", ")],
-    ["discovers", discover === undefined ? "no" : `every ${cell(discover.intervalSeconds)} s`],
+    ["discovers", discover === undefined || discover === null ? "no" : `every ${cell(discover.intervalSeconds)} s`],
     ["in flight", upstream.in_flight],
     ["queued", upstream.queued],
     ["at once", maxConcurrent ?? "any number"],
@@ -64,12 +64,14 @@ async function upstreamLines(upstream: Row): Promise<readonly string[]> {
 }
 
 function modelOf({ ref, upstreamModel }: NonNullable<Spec["models"]>[number]): string {
-  return upstreamModel === undefined || upstreamModel === ref ? cell(ref) : `${cell(ref)} (${cell(upstreamModel)})`;
+  return upstreamModel === undefined || upstreamModel === null || upstreamModel === ref
+    ? cell(ref)
+    : `${cell(ref)} (${cell(upstreamModel)})`;
 }
 
 /** The source of the key; the service never sends a key itself. */
 function keySource(auth: Spec["auth"]): string {
-  if (auth === undefined || !("valueFrom" in auth)) return "none";
+  if (auth === undefined || auth === null || !("valueFrom" in auth)) return "none";
   const source = auth.valueFrom ?? {};
   const as = "header" in auth ? `, sent as ${cell(auth.header)}` : "";
   if ("env" in source) return `variable ${cell(source.env)} of the gateway${as}`;
@@ -93,7 +95,8 @@ export async function upstreamChecks(
 
 async function check(client: Client, name: string): Promise<{ readonly line: string; readonly isOk: boolean }> {
   const answer = await client.one("POST /api/upstreams/{name}/check", "ok", { params: { name } });
-  const { ok: isOk = false, models, milliseconds, problem } = answer;
+  const { models, milliseconds, problem } = answer;
+  const isOk = answer.ok === true;
   const line = isOk
     ? `${name}: ok, ${cell(models)} models listed in ${cell(milliseconds)} ms`
     : `${name}: ${cell(problem)}`;

@@ -30,20 +30,24 @@ describe("another program than Berth is named as such", () => {
     ["slot list", "/api/slots", answered(302, ""), "the server answered 302, which is no error of Berth's"],
     ["slot list", "/api/slots", page, notJson],
     ["slot list", "/api/slots", answered(200, '{"data":'), notJson],
-    ["slot list", "/api/slots", other, without("GET /api/slots", "data")],
+    ["slot list", "/api/slots", other, "URL answered GET /api/slots without a list in data"],
+    ["slot list", "/api/slots", answered(200, "[]"), "URL answered GET /api/slots with something else than an object"],
     ["status", "/api/status", other, without("GET /api/status", "version")],
-    ["slot show a", "/api/slots/a", other, without("GET /api/slots/{name}", "name")],
-    ["slot plan a", "/api/slots/a/plan", other, without("GET /api/slots/{name}/plan", "text")],
-    ["model show m", "/api/models/m", other, without("GET /api/models/{ref}", "id")],
-    ["slot restart a --wait", restart, other, without("POST /api/slots/{name}/restart", "state")],
-    ["probe", probe, other, without("POST /api/hardware/probe", "cpu")],
+    ["slot show a", "/api/slots/a", other, without("GET /api/slots/a", "name")],
+    ["slot plan a", "/api/slots/a/plan", other, without("GET /api/slots/a/plan", "text")],
+    ["model show m", "/api/models/m", other, without("GET /api/models/m", "id")],
+    ["slot restart a --wait", restart, other, without(`POST ${restart}`, "state")],
+    ["probe", probe, other, without(`POST ${probe}`, "cpu")],
     ["token create --label me --scope all", "/api/auth/tokens", page, notJson],
+    ["token revoke ab12", "/api/auth/tokens/ab12", page, "URL answered DELETE /api/auth/tokens/ab12 with a body"],
+    ["lend --end", "/api/groups/gpu/lend", page, notJson],
     ["slot logs a -f", "/api/slots/a/logs?tail=200&follow=1", stream("<h1>"), notJson],
     ["chat a hello", chat, stream("<h1>"), notJson],
   ];
   for (const [index, [line, path, answer, message]] of rows.entries())
     it(`${index + 1}: ${line}: ${message}`, async () => {
-      const answers = { "/api/slots": listOf(), "/api/health/system": {}, [path]: answer };
+      const groups = listOf({ name: "gpu" });
+      const answers = { "/api/slots": listOf(), "/api/groups": groups, "/api/health/system": {}, [path]: answer };
       const { code, stdout, stderr } = await told(answers, line);
       assert.deepEqual([code, stdout], [1, ""]);
       assert.deepEqual(stderr.trimEnd().split("\n").slice(-2), [`server.invalid: ${message}`, isItBerth]);
@@ -157,6 +161,11 @@ describe("a command that cannot be done", () => {
       assert.deepEqual(api.asked.slice(0, 3), ["GET /api/slots", "GET /livez", "GET /livez"]);
       return true;
     });
+  });
+
+  it("moves no cursor by a name that no path can carry", async () => {
+    const { code, stderr } = await told({}, ["model", "show", "a/../\u001B[2Jb"]);
+    assert.deepEqual([code, stderr], [1, 'usage: no name has a part "." or "..", as in a/../ [2Jb\ncheck the name\n']);
   });
 
   it("sends no token that no token can be, and does not repeat it", async () => {

@@ -17,8 +17,11 @@ type ParamsOf<S extends RouteShape> = [NameIn<S["path"]>] extends [never]
 
 /** A value that the route reads from text, such as a number of seconds, has an unknown input in its schema. */
 type QueryValue<T> = unknown extends T ? number | undefined : T | undefined;
+type Query<T> = { readonly [K in keyof T]: QueryValue<T[K]> };
 type QueryIn<S> = S extends { readonly query: infer Q extends z.ZodType }
-  ? { readonly query?: { readonly [K in keyof z.input<Q>]: QueryValue<z.input<Q>[K]> } }
+  ? object extends z.input<Q>
+    ? { readonly query?: Query<z.input<Q>> }
+    : { readonly query: Query<z.input<Q>> }
   : unknown;
 
 /** JSON that nobody changes. */
@@ -36,7 +39,7 @@ type BodyIn<S> = S extends { readonly body: infer B extends z.ZodType }
   : unknown;
 
 /** The values of a call: `params` of the path, `query` and `body`, as far as the route has them. */
-export type CallOf<N extends RouteName> = ParamsOf<Routes[N]> & QueryIn<Routes[N]> & BodyIn<Routes[N]>;
+type CallOf<N extends RouteName> = ParamsOf<Routes[N]> & QueryIn<Routes[N]> & BodyIn<Routes[N]>;
 /**
  * `CallOf` as the last argument of a function, which may be absent where nothing in it is required. `More`: options of
  * the caller's own.
@@ -49,6 +52,9 @@ export type AnswerTo<N extends RouteName> = [AnswerOf<Routes[N]>] extends [never
 export type ItemOf<N extends RouteName> =
   AnswerTo<N> extends { readonly object: "list"; readonly data: readonly (infer Item)[] } ? Item : never;
 export type ListName = { [N in RouteName]: [ItemOf<N>] extends [never] ? never : N }[RouteName];
+
+/** Routes that answer nothing. */
+export type SilentName = { [N in RouteName]: AnswerTo<N> extends undefined ? N : never }[RouteName];
 
 /** A name that no path can carry: URLs drop the parts `.` and `..`, and the request would reach another route. */
 export class UnsendableName extends Error {
