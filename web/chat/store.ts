@@ -1,6 +1,6 @@
 import { computed, signal } from "@preact/signals";
 import { requestOf } from "../../src/api/management/call.ts";
-import { ApiFailure, call, list, messageOf, needsToken, request } from "../shared/api.ts";
+import { answerOf, ApiFailure, call, list, messageOf, needsToken } from "../shared/api.ts";
 import { oneAtATime } from "../shared/one-at-a-time.ts";
 import { FreshReading } from "./fresh-reading.ts";
 import { Keeper, type Unkept } from "./keeper.ts";
@@ -44,10 +44,10 @@ const keeper = new Keeper({
   put: async (conversation, basedOn) => {
     // The server would refuse it again, and count that.
     if (needsToken.value) throw new ApiFailure(401, "auth.required", "Berth waits for a token");
-    const call = { params: { id: conversation.id }, query: { based_on: basedOn } };
-    const { method, path } = requestOf("PUT /api/conversations/{id}", call);
+    const sent = { params: { id: conversation.id }, query: { based_on: basedOn } };
+    const { method, path } = requestOf("PUT /api/conversations/{id}", sent);
     const content = new Blob([JSON.stringify(conversation)], { type: "application/json" });
-    await request(path, { method, raw: { content }, signal: limit(content.size) });
+    await answerOf(path, { method, raw: { content }, signal: limit(content.size) });
   },
   read: async (id) => ({ ...newConversation(""), ...(await readWhole(id)) }),
   remove: async (id) => {

@@ -120,7 +120,7 @@ export async function list(route: ListName, given?: AnyCall & Abortable): Promis
   return data;
 }
 
-/** The JSON of an engine's answer. Throws ApiFailure. */
+/** The JSON of any answer; null for an answer without a body (204). Throws ApiFailure, also where it is no JSON. */
 export async function answerOf<T>(path: string, options: CallOptions = {}): Promise<T> {
   const response = await request(path, options);
   if (response.status === 204) return JSON.parse("null");
