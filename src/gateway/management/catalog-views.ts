@@ -7,7 +7,7 @@ import type { ManagementContext } from "./context.ts";
 import { shapes } from "./slot-fit.ts";
 import { viewFrom } from "./view-from.ts";
 
-const viewOf = viewFrom(catalogViewSchema);
+const entryOf = viewFrom(catalogViewSchema);
 
 /** The curated models, each with a verdict for this machine. */
 export async function catalogViews(context: ManagementContext): Promise<CatalogView[]> {
@@ -29,7 +29,7 @@ async function catalogView(
   const { spec, catalog } = entry;
   const isHere = record?.state === "available" && record.path !== undefined;
   const shape = isHere ? await shapes.of(record.files, record.fingerprint ?? "") : undefined;
-  return viewOf({
+  return entryOf({
     ...catalog,
     id: refOf(entry),
     sizeBytes: (isHere ? record.sizeBytes : undefined) ?? spec.sizeBytes ?? catalog.aboutBytes,
@@ -48,7 +48,7 @@ function fitOf(
   entry: CatalogEntry,
   shape: Parameters<typeof hostFit>[1],
   hardware: NonNullable<ReturnType<ManagementContext["hardware"]["found"]>>["hardware"] | undefined,
-): Parameters<typeof viewOf>[0]["fit"] {
+): Parameters<typeof entryOf>[0]["fit"] {
   const probe = "berth probe -o wide";
   if (hardware === undefined) {
     const message = "no operator has probed this machine yet";

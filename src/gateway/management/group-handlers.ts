@@ -60,13 +60,13 @@ export function groupViews(context: ManagementContext): readonly GroupView[] {
     .map((name) => groupView(context, name, published.get(name)));
 }
 
-const viewOf = viewFrom(groupViewSchema);
+const groupOf = viewFrom(groupViewSchema);
 
 function groupView(context: ManagementContext, name: string, status: GroupStatus | undefined): GroupView {
   const { index, groups } = context;
   const resource = index().resources.get(resourceKey({ kind: "SlotGroup", name }));
   const until = groups.loan(name)?.until;
-  return viewOf({
+  return groupOf({
     name,
     declared: status?.isDeclared ?? resource?.group !== undefined,
     file: resource?.file,

@@ -12,14 +12,14 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   TruncatedModel: "model.unsupported_format",
 };
 
-const viewOf = viewFrom(pullViewSchema);
+const pullOf = viewFrom(pullViewSchema);
 
 /** A pull as the API shows it. */
 export function pullView(status: PullStatus): PullView {
   const { bytesDone, bytesTotal, bytesPerSecond, error } = status;
   const left = bytesTotal === undefined ? undefined : Math.max(0, bytesTotal - bytesDone);
   const isMoving = status.state === "running" && bytesPerSecond !== undefined && bytesPerSecond > 0;
-  return viewOf({
+  return pullOf({
     ...status,
     model: status.ref,
     sources: status.files.map(({ source }) => withoutSignatures(source)),

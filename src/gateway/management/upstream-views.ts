@@ -3,7 +3,7 @@ import { upstreamViewSchema, type UpstreamRow } from "../../api/management/views
 import type { ManagementContext } from "./context.ts";
 import { viewFrom } from "./view-from.ts";
 
-const viewOf = viewFrom(upstreamViewSchema);
+const rowOf = viewFrom(upstreamViewSchema);
 
 /** Every declared provider; those whose manifest was never valid serve nothing. */
 export function upstreamViews({
@@ -15,7 +15,7 @@ export function upstreamViews({
     const view = views.get(name);
     const [trouble] = abnormalConditions(conditions);
     const idle = { circuit: "closed", inFlight: 0, queued: 0 } as const;
-    return viewOf({
+    return rowOf({
       ...idle,
       ...view,
       name,
