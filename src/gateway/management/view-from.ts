@@ -14,12 +14,18 @@ type Source<View> = View extends readonly (infer Item)[]
       }
     : View;
 
+/** Fields of a view that the type of its source does not have, not even as optional ones. */
+type Missing<View, T> = Exclude<CamelKey<keyof View>, keyof T>;
+
 /**
  * Returns a function that makes the view of a schema from an object whose fields have the same names in camelCase. A field
- * that the object lacks is null, a field that the schema lacks is left out. Keys of records, and of objects whose schema
- * is in camelCase itself, such as conditions, stay as they are.
+ * without a value is null, and its name stands in the object's type; a field that the schema lacks is left out. Fields are
+ * found in objects, arrays, and what may be null or absent. A value of any other schema, such as a union or a record, stays
+ * as it is, as do keys of a schema that is in camelCase itself, such as that of conditions.
  */
-export function viewFrom<S extends z.ZodObject>(schema: S): (source: Source<z.output<S>>) => z.output<S>;
+export function viewFrom<S extends z.ZodObject>(
+  schema: S,
+): <T extends Source<z.output<S>>>(source: T & Record<Missing<z.output<S>, T>, unknown>) => z.output<S>;
 export function viewFrom(schema: z.ZodObject): (source: unknown) => unknown {
   return converter(schema);
 }

@@ -173,7 +173,8 @@ const modelOf = viewFrom(modelViewSchema);
 function nothingOf({ name, file, conditions }: ResourceStatus): ModelView {
   const message = findCondition(conditions, "Ready")?.message ?? null;
   const nothing = { capabilities: [], source: "", slots: [], origin: "manifest" } as const;
-  return modelOf({ ...nothing, id: name, state: "invalid", message, file, conditions });
+  const untold: Partial<Parameters<typeof modelOf>[0]> = {};
+  return modelOf({ ...untold, ...nothing, id: name, state: "invalid", message, file, conditions });
 }
 
 /** A model of the registry, with the slots that hold it. */

@@ -21,9 +21,12 @@ describe("a view that is made by its schema", () => {
   it("has null where the source has nothing, and leaves out what the schema does not have", () => {
     const settings = z.strictObject({ gpu_layers: z.number().optional() }).optional();
     const view = viewFrom(z.strictObject({ image_digest: z.string().nullable(), settings }));
-    const source = { settings: { gpuLayers: 3 }, workloadHash: "secret" };
+    const source = { imageDigest: undefined, settings: { gpuLayers: 3 }, workloadHash: "secret" };
     assert.deepEqual(view(source), { image_digest: null, settings: { gpu_layers: 3 } });
-    assert.equal(JSON.stringify(view({})), '{"image_digest":null}');
+    const nothing = { imageDigest: undefined, settings: undefined };
+    assert.equal(JSON.stringify(view(nothing)), '{"image_digest":null}');
+    // @ts-expect-error The source names each field of its view: one that was renamed would be null for ever.
+    assert.equal(JSON.stringify(view({ digest: "a", settings: undefined })), '{"image_digest":null}');
   });
 
   it("keeps the keys of records, and of schemas in camelCase", () => {
