@@ -93,6 +93,20 @@ describe("the chat page loses nothing", () => {
     assert.equal(await box.inputValue(), "");
   });
 
+  it("of a text for which a proxy's login page answered", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const login = { contentType: "text/html", body: "<h1>Sign in</h1>" };
+    await page.route("**/api/conversations/*", (route) =>
+      route.request().method() === "PUT" ? route.fulfill(login) : route.continue(),
+    );
+    await send(page, "coder", "behind a login");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    assert.deepEqual(await keptTexts("behind a login"), []);
+    await page.unroute("**/api/conversations/*");
+    await until("it is kept by Berth", async () => (await keptTexts("behind a login")).length === 2);
+  });
+
   it("of a link to a model that is not offered yet, also when the page is loaded anew", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/?model=late`);
     const { page } = opened;
