@@ -47,9 +47,12 @@ export function stringEnd(bytes: Buffer, from: number, budget?: ByteBudget): num
   }
 }
 
-/** Whether the string between these offsets, quotes included, has an escape. */
-export function hasEscape(bytes: Buffer, start: number, end: number): boolean {
-  if (end - start > nearBytes) return bytes.subarray(start, end).includes(backslash);
-  for (let at = start; at < end; at++) if (bytes[at] === backslash) return true;
-  return false;
+/** Whether the string between these offsets has no escape; of a short one also, whether it has ASCII alone. */
+export function isPlain(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start > nearBytes) return !bytes.subarray(start, end).includes(backslash);
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === backslash || byte >= 0x80) return false;
+  }
+  return true;
 }

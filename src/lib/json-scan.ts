@@ -1,4 +1,5 @@
-import { hasEscape } from "./json-bytes.ts";
+import { foldCase } from "./fold-case.ts";
+import { isPlain } from "./json-bytes.ts";
 import { JsonWalk } from "./json-walk.ts";
 import { KnownTexts } from "./known-texts.ts";
 import { shapingNames } from "./shaping-names.ts";
@@ -83,7 +84,7 @@ function scanFields(bytes: Buffer, walk: JsonWalk): ScannedBody | undefined {
   const isRead = walk.fields((keyStart, keyEnd, valueStart, end) => {
     const name = readName(bytes, keyStart, keyEnd);
     if (name === undefined) return true;
-    if (seen.includes(name) || !isSpelt(bytes, keyStart, keyEnd, name)) ambiguous ??= name;
+    if (seen.includes(name) || bytes.toString("latin1", keyStart + 1, keyEnd - 1) !== name) ambiguous ??= name;
     else seen.push(name);
     if (name === "model") {
       hasModel = true;
@@ -134,27 +135,21 @@ const places = Map.groupBy(readNames, (name) => placeOf(name.length, name.charCo
 /** The name that the gateway reads under that key, also where it has letters of another case, or escapes. */
 function readName(bytes: Buffer, start: number, end: number): string | undefined {
   const likely = places.get(placeOf(end - start - 2, bytes[start + 1] ?? 0));
-  const found = likely?.find((name) => hasLetters(bytes, start, name, anyCase));
-  if (found !== undefined || !hasEscape(bytes, start, end)) return found;
-  const key = text(bytes, start, end)?.toLowerCase();
-  return readNames.find((name) => name === key);
+  const found = likely?.find((name) => hasLetters(bytes, start, name));
+  if (found !== undefined || isPlain(bytes, start, end)) return found;
+  const key = text(bytes, start, end);
+  return key === undefined ? undefined : readNames.find((name) => name === foldCase(key));
 }
 
-/** Whether a key for which `readName` gives the name is written so. */
-function isSpelt(bytes: Buffer, start: number, end: number, name: string): boolean {
-  return end - start === name.length + 2 && hasLetters(bytes, start, name, sameCase);
-}
+/** The bit in which a capital differs from its small letter. */
+const caseBit = 0x20;
 
-/** Whether a key has the letters of a name, but for the `ignored` bits. Makes no string: keys may be many. */
-function hasLetters(bytes: Buffer, start: number, name: string, ignored: number): boolean {
+/** Whether a key has the letters of a name, in whatever case. Makes no string: keys may be many. */
+function hasLetters(bytes: Buffer, start: number, name: string): boolean {
   for (let at = 0; at < name.length; at++)
-    if (((bytes[start + 1 + at] ?? 0) | ignored) !== (name.charCodeAt(at) | ignored)) return false;
+    if (((bytes[start + 1 + at] ?? 0) | caseBit) !== (name.charCodeAt(at) | caseBit)) return false;
   return true;
 }
-
-const sameCase = 0;
-/** The bit in which a capital differs from its small letter. */
-const anyCase = 0x20;
 
 const names = new KnownTexts();
 

@@ -127,13 +127,22 @@ describe("scanBody", () => {
     fc.assert(
       fc.property(keys, (all) => {
         const scanned = scanBody(Buffer.from(`{${all.map((key) => `"${key}":1`).join(",")}}`));
-        const read = all.map((key) => String(JSON.parse(`"${key}"`)).toLowerCase());
+        const read = all.map((key) =>
+          String(JSON.parse(`"${key}"`))
+            .toUpperCase()
+            .toLowerCase(),
+        );
         const ambiguous = read.find(
           (name, at) => names.includes(name) && (all[at] !== name || read.indexOf(name) < at),
         );
         assert.equal(scanned?.ambiguous, ambiguous, all.join(" "));
       }),
     );
+  });
+
+  it("reports a name that Go's parser takes for one that the gateway reads", () => {
+    assert.equal(scanBody(Buffer.from('{"ſtream":true}'))?.ambiguous, "stream");
+    assert.equal(scanBody(Buffer.from('{"toolſ":[]}'))?.ambiguous, "tools");
   });
 
   it("never throws or loops, for any changed, cut or inserted bytes", () => {

@@ -1,8 +1,8 @@
 import { ExpressionReader, UnfitConstraint, type LengthBudget } from "./expression.ts";
 import { tokensOf } from "./grammar.ts";
 
-/** A class that does not end is a token to the end of the text; too long a count is none. */
-const token = /\\[^]|\[(?:[^\]\\]|\\[^])*\]?|\((?:\?:)?|\{\d{0,9}(?:,\d{0,9})?\}|[^[{]|\{(?![\d,])/y;
+/** A class or a count that does not end is a token to the end of the text. */
+const token = /\\[^]|\[(?:[^\]\\]|\\[^])*\]?|\((?:\?:)?|\{[\s+]*[\d,][^}]*\}?|[^[]/y;
 
 /** Throws UnfitConstraint for a regular expression of a schema whose grammar an engine would not survive. */
 export function checkPattern(text: string, budget: LengthBudget): void {

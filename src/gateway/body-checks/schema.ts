@@ -24,8 +24,8 @@ export class FieldCheck {
   #parts = 0;
   #copies = 0;
   #successors = 0;
-  /** The ways at the beginning of each schema; undefined: of one that is being counted. */
-  readonly #ways = new Map<object, number | undefined>();
+  /** The ways at the beginning of each schema; 1 of one that is being counted: llama.cpp refuses a rule that leads to itself. */
+  readonly #ways = new Map<object, number>();
   readonly #budget: LengthBudget;
 
   constructor(budget: LengthBudget) {
@@ -44,7 +44,11 @@ export class FieldCheck {
   }
 
   #checkCounts(schema: Readonly<Record<string, unknown>>): void {
-    const { properties, pattern } = schema;
+    const { properties, pattern, type } = schema;
+    // llama.cpp copies the schema for each type of a list, with all that is in it.
+    if (Array.isArray(type))
+      for (const name of ["object", "array"])
+        if (type.indexOf(name) < type.lastIndexOf(name)) throw new UnfitConstraint(`has a type with ${name} twice`);
     if (isRecord(properties)) this.#successors += Object.keys(properties).length ** 2;
     if (this.#successors > successorLimit) throw new UnfitConstraint("has too many objects of many properties");
     if (typeof pattern === "string") checkPattern(pattern, this.#budget);
@@ -63,31 +67,41 @@ export class FieldCheck {
   /** The alternatives at a schema's beginning: of alternatives too, and by reference. */
   #waysOf(schema: unknown, root: unknown, depth: number): number {
     if (!isRecord(schema)) return 1;
-    if (depth > referenceLimit)
-      throw new UnfitConstraint(`has references that lead on more than ${referenceLimit} times`);
+    checkReferences(depth);
     const known = this.#ways.get(schema);
     if (known !== undefined) return known;
-    if (this.#ways.has(schema)) throw new UnfitConstraint("has a schema that begins with itself");
-    this.#ways.set(schema, undefined);
+    this.#ways.set(schema, 1);
     let ways = 0;
     for (const one of alternatives(schema, root)) ways += this.#waysOf(one, root, depth + 1);
+    ways = Math.max(1, ways) * (Array.isArray(schema["type"]) ? Math.max(1, schema["type"].length) : 1);
     checkWays(ways);
-    this.#ways.set(schema, Math.max(1, ways));
-    return Math.max(1, ways);
+    this.#ways.set(schema, ways);
+    return ways;
   }
 }
 
 function alternatives(schema: Readonly<Record<string, unknown>>, root: unknown): readonly unknown[] {
-  const { $ref: ref, anyOf, oneOf, allOf, enum: values, type } = schema;
+  const { $ref: ref, anyOf, oneOf, allOf, enum: values } = schema;
   if (typeof ref === "string") return [referred(ref, root)];
-  return [anyOf, oneOf, allOf, values, type].find(Array.isArray) ?? [];
+  // Versions of llama.cpp differ in which of them they take.
+  return [anyOf, oneOf, allOf, values].filter(Array.isArray).flat();
 }
 
+/** The schema to which a reference leads, also by further ones: llama.cpp follows a circle of them without an end. */
 function referred(ref: string, root: unknown): unknown {
-  const [start, ...names] = ref.split("/");
-  let at: unknown = start === "#" ? root : undefined;
-  for (const name of names) at = isRecord(at) ? at[name] : Array.isArray(at) ? at[Number(name)] : undefined;
+  let at: unknown = { $ref: ref };
+  for (let hops = 0; isRecord(at) && typeof at["$ref"] === "string"; hops++) {
+    checkReferences(hops);
+    const [start, ...names] = at["$ref"].split("/");
+    at = start === "#" ? root : undefined;
+    for (const name of names) at = isRecord(at) ? at[name] : Array.isArray(at) ? at[Number(name)] : undefined;
+  }
   return at;
+}
+
+function checkReferences(count: number): void {
+  if (count > referenceLimit)
+    throw new UnfitConstraint(`has references that lead on more than ${referenceLimit} times`);
 }
 
 /** A sampler's window in tokens; llama.cpp allocates 8 bytes or more for each, for every request. */

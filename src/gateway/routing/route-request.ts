@@ -5,6 +5,7 @@ import type { BackendRequest, V1Request } from "../v1/route.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
 import { meansReranker, notThatAnyMore, resolveAgain, type Target } from "./resolve.ts";
 import type { SlotSpec } from "../../api/slot.ts";
+import { foldCase } from "../../lib/fold-case.ts";
 import { withFields } from "../../lib/json-fields.ts";
 import { requestFields } from "../protocols/json.ts";
 
@@ -101,8 +102,8 @@ export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): B
   if (settings.length === 0 && strip.length === 0) return body;
   const taken = [...strip, ...settings.filter(({ isForced }) => isForced).map(({ name }) => name)];
   // In letters of another case too: some engines fold case.
-  const lower = new Set(taken.map((name) => name.toLowerCase()));
-  const kept = requestFields(body).filter(({ name }) => !lower.has(name.toLowerCase()));
+  const folded = new Set(taken.map(foldCase));
+  const kept = requestFields(body).filter(({ name }) => !folded.has(foldCase(name)));
   const names = new Set(kept.map(({ name }) => name));
   const added = settings.filter(({ name, isForced }) => isForced || !names.has(name));
   return withFields(body, kept, Object.fromEntries(added.map(({ name, value }) => [name, value])));

@@ -30,8 +30,12 @@ describe("grammars that an engine would not survive", () => {
   for (const [what, text, why] of [
     ["100,000 parentheses", `root ::= ${nested(100_000, "(", ")", '"a"')}`, /grammar: is longer/],
     ["10,000 parentheses", `root ::= ${nested(10_000, "(", ")", '"a"')}`, /nested deeper than 256/],
-    ["600 bytes of what may be nothing, doubled again and again", doubled(40, '"a"?'), /more than 2000 ways/],
-    ["the same, behind a first character", `root ::= "z" y\n${doubled(30, '"a"?').replace("root", "y")}`, /2000 ways/],
+    ["600 bytes of what may be nothing, doubled again and again", doubled(40, '"a"?'), /more than 256 parts in a row/],
+    [
+      "the same, behind a first character",
+      `root ::= "z" y\n${doubled(30, '"a"?').replace("root", "y")}`,
+      /256 parts in a row/,
+    ],
     ["repetitions of what may be nothing", `root ::= ${nested(8, "(", "){0,99}", '"a"?')}`, /more than 2000 ways/],
     ["20,000 alternatives", `root ::= ${Array(20_000).fill('"a"').join("|")}`, /2000 ways/],
     [
@@ -43,11 +47,11 @@ describe("grammars that an engine would not survive", () => {
       /2000 ways/,
     ],
     ["2,001 alternatives of nothing", `root ::= ${Array(2001).fill('""').join("|")}`, /2000 ways/],
-    ["ways that add up over groups", `root ::= "z" ${`(${'"a"? '.repeat(700)}) `.repeat(3)}`, /2000 ways/],
+    ["ways that add up over groups", `root ::= "z" ${`(${'"a"? '.repeat(200)}) `.repeat(2)}`, /256 parts in a row/],
     [
       "ways that add up behind a first rule",
-      `root ::= "z" ${"y ".repeat(3)}\ny ::= ${'"a"? '.repeat(700)}`,
-      /2000 ways/,
+      `root ::= "z" ${"y ".repeat(2)}\ny ::= ${'"a"? '.repeat(200)}`,
+      /256 parts in a row/,
     ],
     ["a left recursion", 'root ::= root "a" | "b"', /begins with itself/],
     [
@@ -69,7 +73,16 @@ describe("grammars that an engine would not survive", () => {
     ["a text that is no grammar", "root ::= }", /cannot be read/],
     ["a group that does not end", 'root ::= ("a"', /group that does not end/],
     ["6,000 rules", Array.from({ length: 6000 }, (_, at) => `r${at} ::= "a"`).join("\n"), /more than 5000 rules/],
-    ["20,000 parts that may be missing", `root ::= ${'"a"? '.repeat(20_000)}`, /2000 ways/],
+    ["20,000 parts that may be missing", `root ::= ${'"a"? '.repeat(20_000)}`, /256 parts in a row/],
+    ["300 parts that may be missing", `root ::= "z" ${'"a"? '.repeat(300)}`, /256 parts in a row/],
+    ["nothing for ever", 'root ::= ("a"?)*', /repeats without an end what may be empty/],
+    [
+      "a left recursion behind an empty class",
+      'root ::= e root "a" | "b"\ne ::= x\nx ::= [] | "y"',
+      /begins with itself/,
+    ],
+    ["the same behind another", 'root ::= e root "a" | "b"\ne ::= x\nx ::= [^] | "y"', /begins with itself/],
+    ["at least 3 and at most 2, with blanks", 'root ::= "a"{3, 2}', /repeats at least 3 and at most 2 times/],
   ] satisfies [string, string, RegExp][]) {
     it(`refuses ${what}`, () => assert.match(grammar(text), why));
   }
@@ -100,6 +113,7 @@ ws ::= | " " | "\n" [ \t]{0,20}`,
         "\n",
       ),
     ],
+    ["counts with blanks", 'root ::= "a"{1, 2} "b"{ 3 }'],
     ["tokens and any character", "root ::= <think> (!</think>)* </think> .*"],
     [
       "a language of statements",
@@ -128,7 +142,6 @@ ws ::= [ \t\n]+`,
 
   // llama.cpp answers each of them within a second, or refuses it.
   for (const [what, text] of [
-    ["nothing for ever", 'root ::= ("a"?)*'],
     ["parts that may be nothing at every level of a recursion", 'root ::= "(" root e e | "z"\ne ::= "x"?|"y"?'],
     ["20,000 repetitions of one part", `root ::= "a"${"?".repeat(20_000)}`],
     ["2,000 parts of 20 parentheses", `root ::= ${`${nested(20, "(", ")", '"a"')} `.repeat(2000)}`],
@@ -162,6 +175,7 @@ describe("schemas that an engine would not survive", () => {
   const chain = Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`a${at}`, { $ref: `#/$defs/a${at + 1}` }]));
   const copies = { prefixItems: Array.from({ length: 60 }, () => ({ type: "string", maxLength: 1e9 })) };
   const patterns = Array.from({ length: 900 }, () => ({ pattern: nested(40, "(", ")", "a".repeat(600)) }));
+  const values = Array.from({ length: 50 }, (_, at) => `v${at}`);
   const pattern = (text: string): object => ({ json_schema: { type: "string", pattern: text } });
   const wide = Object.fromEntries(Array.from({ length: 3000 }, (_, index) => [`p${index}`, { type: "string" }]));
   const part = Object.fromEntries(Object.entries(wide).slice(0, 300));
@@ -186,8 +200,11 @@ describe("schemas that an engine would not survive", () => {
     [
       "a reference to itself alone",
       { json_schema: { allOf: [{ $ref: "#/$defs/a" }], $defs: self } },
-      /begins with itself/,
+      /lead on more than 256 times/,
     ],
+    ["a list in which a type is twice", { json_schema: { type: ["object", "object"] } }, /type with object twice/],
+    ["types of many values", { json_schema: { type: Array(100).fill("string"), enum: values } }, /2000 ways/],
+    ["more ways than the first list says", { json_schema: { anyOf: [{}], oneOf: Array(2001).fill({}) } }, /2000 ways/],
     [
       "references that lead on and on",
       { json_schema: { $ref: "#/$defs/a0", $defs: chain } },
@@ -200,6 +217,12 @@ describe("schemas that an engine would not survive", () => {
       /tools: has too many objects of many properties/,
     ],
     ["a pattern that repeats nothing", pattern(`^${nested(5, "(", "){0,99}", "a?")}$`), /2000 ways/],
+    ["a pattern of 1,990 that may be missing", pattern("^(a?){1990}$"), /256 parts in a row/],
+    ["nothing for ever in a pattern", pattern("^(a*)*$"), /repeats without an end/],
+    // llama.cpp reads a number as C does: behind blanks and a sign, up to the first other character.
+    ["counts with blanks in a pattern", pattern("^a{ 3,2}$"), /at least 3 and at most 2/],
+    ["counts with a sign in a pattern", pattern("^a{+3,2}$"), /at least 3 and at most 2/],
+    ["counts with other letters in a pattern", pattern("^a{3x,2}$"), /at least 3 and at most 2/],
     ["a pattern, deep", pattern(nested(1000, "(", ")", "a")), /nested deeper/],
     ["a trigger, deep", { grammar_triggers: [{ type: 2, value: nested(1000, "(", ")", "a") }] }, /nested deeper/],
     ["copies without end", { json_schema: copies }, /repeats too much/],
@@ -221,6 +244,25 @@ describe("schemas that an engine would not survive", () => {
     const parameters = { type: "object", properties: { a: code, b: kinds, c: { anyOf: [code, kinds] } } };
     const tools = Array.from({ length: 100 }, () => ({ type: "function", function: { name: "tool", parameters } }));
     assert.equal(said({ tools, response_format: { type: "json_object" }, text: "plain" }), "");
+  });
+
+  it("accepts patterns whose groups repeat long parts, and whose braces are no counts", () => {
+    for (const text of [
+      "^([a-zA-Z0-9_.-]{1,256}/){1,50}$",
+      "^([\\p{L}\\p{Z}\\p{N}_.:/=+@-]{0,256}){0,50}$",
+      "^\\u{1F600}$",
+      "a{5a}",
+      "^\\p{L}+$",
+    ])
+      assert.equal(schema({ type: "string", pattern: text }), "", text);
+  });
+
+  it("accepts schemas that inherit from one that lists them, and lists of types at every level", () => {
+    const Pet = { oneOf: [{ $ref: "#/$defs/Cat" }] };
+    const Cat = { allOf: [{ $ref: "#/$defs/Pet" }, { properties: { name: { type: "string" } } }] };
+    assert.equal(schema({ $ref: "#/$defs/Pet", $defs: { Pet, Cat } }), "");
+    const optional = nested(30, '{"type":["object","null"],"properties":{"a":', "}}", "{}");
+    assert.equal(said(`{"json_schema":${optional}}`), "");
   });
 
   it("accepts the windows that people set", () => {

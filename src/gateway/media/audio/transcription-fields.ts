@@ -1,5 +1,6 @@
 import type { ApiError } from "../../../api/errors.ts";
 import { invalidRequest } from "../../../api/problems.ts";
+import { foldCase } from "../../../lib/fold-case.ts";
 import { asksForEvents, streamPattern } from "./transcription-stream.ts";
 
 const responseFormats = ["json", "text", "srt", "verbose_json", "vtt"] as const;
@@ -48,9 +49,9 @@ export class PartNames {
 
   /** Throws ApiError `dispatch.invalid_request` where a single field is repeated, or has letters of another case. */
   add(name: string): void {
-    const lower = name.toLowerCase();
-    if (!singleFields.has(lower)) return;
-    if (name !== lower) throw invalidField(lower, "must be spelled so");
+    const folded = foldCase(name);
+    if (!singleFields.has(folded)) return;
+    if (name !== folded) throw invalidField(folded, "must be spelled so");
     if (this.#singles.has(name)) throw invalidField(name, "must occur once");
     this.#singles.add(name);
   }
