@@ -1,4 +1,4 @@
-/** A name as parsers read it that ignore case; Go's also take `ſ` for `s`. */
+/** The same for all names that a parser may take for each other which ignores case; Go's also takes `ſ` for `s`. */
 export function foldCase(name: string): string {
   return name.toUpperCase().toLowerCase();
 }

@@ -157,7 +157,7 @@ describe("an engine that ends a request before it has all of it", () => {
       });
 
   it("bytes that lay in a kept-alive connection before a request are no answer to it: it is sent again", async () => {
-    const pool = poolTo(engine.port);
+    const pool = new EnginePool({ host: "127.0.0.1", port: engine.port }, { resendLimitMs: 60_000 });
     assert.equal(await statusOf(pool, "."), 200);
     engine.end("HTTP/1.1 408 Request Timeout\r\ncontent-length: 2\r\n\r\nno", true);
     // A body of this size is written at once, before the event loop can read.

@@ -77,7 +77,9 @@ describe("an engine that fails", () => {
       response.write("too", () => response.destroy());
     });
     const cut = await gateway.post("/v1/chat/completions", chat);
-    assert.equal(cut.status, 413, "its refusal breaks off");
+    const { error: refused } = await envelopeOf(cut);
+    assert.deepEqual([cut.status, refused.code], [413, "dispatch.rejected"], "its refusal breaks off");
+    assert.deepEqual(refused.details, { upstream: "too" });
     await engine.stop();
     const { error } = await envelopeOf(await gateway.post("/v1/chat/completions", chat));
     assert.equal(error.code, "dispatch.upstream_unavailable", "it does not return in time");

@@ -3,7 +3,7 @@ import { ExpressionReader, UnfitConstraint, type LengthBudget } from "./expressi
 const ruleLimit = 5000;
 /** Blanks and comments first, which are no tokens of a rule. */
 const token =
-  /(?:\s|#[^\r\n]*)+|::=|[\w-]+|"(?:[^"\\]|\\[^])*"|\[(?:[^\]\\]|\\[^])*\]|!?<[^<>]*>|[.|()*+?]|\{\s*\d{0,9}\s*(?:,\s*\d{0,9}\s*)?\}/y;
+  /(?:\s|#[^\r\n]*)+|::=|[\w-]+|"(?:[^"\\]|\\[^])*"|\[(?:[^\]\\]|\\[^])*\]|!?<[^<>]*>|[.|()*+?]|\{(?:\s*\d{1,9})?\s*(?:,(?:\s*\d{1,9})?\s*)?\}/y;
 
 /**
  * Throws UnfitConstraint for a grammar in llama.cpp's language GBNF that an engine would not survive. A grammar that llama.cpp

@@ -26,6 +26,8 @@ export class FieldCheck {
   #successors = 0;
   /** The ways at the beginning of each schema; 1 of one that is being counted: llama.cpp refuses a rule that leads to itself. */
   readonly #ways = new Map<object, number>();
+  /** Where each reference leads: many of them may share a chain. */
+  readonly #ends = new Map<object, unknown>();
   readonly #budget: LengthBudget;
 
   constructor(budget: LengthBudget) {
@@ -38,7 +40,7 @@ export class FieldCheck {
     if (typeof value !== "object" || value === null) return;
     this.#parts += 1;
     if (this.#parts > partLimit) throw new UnfitConstraint(`has more than ${partLimit} objects and lists`);
-    if (isRecord(value)) this.#checkCounts(value);
+    if (root !== undefined && isRecord(value)) this.#checkCounts(value);
     for (const [key, one] of Object.entries(value)) this.check(one, root ?? (roots.has(key) ? one : root), depth + 1);
     if (root !== undefined) this.#waysOf(value, root, 0);
   }
@@ -72,30 +74,35 @@ export class FieldCheck {
     if (known !== undefined) return known;
     this.#ways.set(schema, 1);
     let ways = 0;
-    for (const one of alternatives(schema, root)) ways += this.#waysOf(one, root, depth + 1);
+    for (const one of this.#alternatives(schema, root)) ways += this.#waysOf(one, root, depth + 1);
     ways = Math.max(1, ways) * (Array.isArray(schema["type"]) ? Math.max(1, schema["type"].length) : 1);
     checkWays(ways);
     this.#ways.set(schema, ways);
     return ways;
   }
-}
 
-function alternatives(schema: Readonly<Record<string, unknown>>, root: unknown): readonly unknown[] {
-  const { $ref: ref, anyOf, oneOf, allOf, enum: values } = schema;
-  if (typeof ref === "string") return [referred(ref, root)];
-  // Versions of llama.cpp differ in which of them they take.
-  return [anyOf, oneOf, allOf, values].filter(Array.isArray).flat();
-}
-
-/** The schema to which a reference leads, also by further ones: llama.cpp follows a circle of them without an end. */
-function referred(ref: string, root: unknown): unknown {
-  let at: unknown = { $ref: ref };
-  for (let hops = 0; isRecord(at) && typeof at["$ref"] === "string"; hops++) {
-    checkReferences(hops);
-    const [start, ...names] = at["$ref"].split("/");
-    at = start === "#" ? root : undefined;
-    for (const name of names) at = isRecord(at) ? at[name] : Array.isArray(at) ? at[Number(name)] : undefined;
+  #alternatives(schema: Readonly<Record<string, unknown>>, root: unknown): readonly unknown[] {
+    const { $ref: ref, anyOf, oneOf, allOf, enum: values } = schema;
+    if (typeof ref === "string") return [this.#endOf(schema, root)];
+    // Versions of llama.cpp differ in which of them they take.
+    return [anyOf, oneOf, allOf, values].filter(Array.isArray).flat();
   }
+
+  /** The schema to which a reference leads, also by further ones: llama.cpp follows a circle of them without an end. */
+  #endOf(schema: unknown, root: unknown, hops = 0): unknown {
+    if (!isRecord(schema) || typeof schema["$ref"] !== "string") return schema;
+    checkReferences(hops);
+    if (this.#ends.has(schema)) return this.#ends.get(schema);
+    const end = this.#endOf(referred(schema["$ref"], root), root, hops + 1);
+    this.#ends.set(schema, end);
+    return end;
+  }
+}
+
+function referred(ref: string, root: unknown): unknown {
+  const [start, ...names] = ref.split("/");
+  let at: unknown = start === "#" ? root : undefined;
+  for (const name of names) at = isRecord(at) ? at[name] : Array.isArray(at) ? at[Number(name)] : undefined;
   return at;
 }
 

@@ -59,7 +59,7 @@ async function errorOf(answer: BackendAnswer, limitMs: number): Promise<Buffer> 
       if (bytes.size >= errorLimitBytes) resolve();
     },
     onEnd: resolve,
-    // Its status says enough where its body breaks off.
+    // An engine's status says enough where its body breaks off.
     onError: (error) => (error instanceof ExchangeError ? resolve() : reject(error)),
   });
   try {

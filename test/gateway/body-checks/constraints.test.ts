@@ -164,6 +164,8 @@ ws ::= [ \t\n]+`,
       assert.ok(took(grammar, filled("root ::= ", part)) < limit, `a grammar of ${part}`);
       assert.ok(took(pattern, filled("", part)) < limit, `a pattern of ${part}`);
     }
+    for (const start of ["{", "{1", "{,", "{1,"])
+      assert.ok(took(grammar, filled(`root ::= "a"${start}`, " ")) < limit, `blanks behind ${start}`);
   });
 });
 
@@ -194,7 +196,11 @@ describe("schemas that an engine would not survive", () => {
     ["a reader of llama.cpp's own", `{"chat_parser":"{}"}`, /chat_parser: is not for clients/],
     ["a window that takes gigabytes", `{"dry_penalty_last_n":2000000000}`, /dry_penalty_last_n: is more than/],
     ["another one", `{"repeat_last_n":2e9}`, /repeat_last_n: is more than/],
-    ["many patterns that each take long", { tools: patterns }, /tools: is longer/],
+    [
+      "many patterns that each take long",
+      { tools: patterns.map((parameters) => ({ parameters })) },
+      /tools: is longer/,
+    ],
     ["references that double", { json_schema: { $ref: "#/$defs/a0", $defs: bomb } }, /2000 ways/],
     ["the same in a tool", { tools: [{ function: { parameters: { $ref: "#/$defs/a0", $defs: bomb } } }] }, /2000 ways/],
     [
@@ -217,7 +223,7 @@ describe("schemas that an engine would not survive", () => {
     ["3,000 properties", { json_schema: { type: "object", properties: wide } }, /objects of many properties/],
     [
       "30 objects of 300 properties",
-      { tools: Array.from({ length: 30 }, () => ({ properties: part })) },
+      { tools: Array.from({ length: 30 }, () => ({ parameters: { properties: part } })) },
       /tools: has too many objects of many properties/,
     ],
     ["a pattern that repeats nothing", pattern(`^${nested(5, "(", "){0,99}", "a?")}$`), /2000 ways/],
@@ -267,6 +273,31 @@ describe("schemas that an engine would not survive", () => {
     assert.equal(schema({ $ref: "#/$defs/Pet", $defs: { Pet, Cat } }), "");
     const optional = nested(30, '{"type":["object","null"],"properties":{"a":', "}}", "{}");
     assert.equal(said(`{"json_schema":${optional}}`), "");
+  });
+
+  it("takes no longer for references to a long chain of them than for those to a short one", () => {
+    const took = (length: number): number => {
+      const chain = Object.fromEntries(
+        Array.from({ length }, (_, at) => [`a${at}`, at === length - 1 ? {} : { $ref: `#/$defs/a${at + 1}` }]),
+      );
+      const properties = Object.fromEntries(
+        Array.from({ length: 20 }, (_, at) => [
+          `p${at}`,
+          { anyOf: Array.from({ length: 100 }, () => ({ $ref: "#/$defs/a0" })) },
+        ]),
+      );
+      const from = performance.now();
+      assert.equal(schema({ $defs: chain, properties }), "");
+      return performance.now() - from;
+    };
+    took(2);
+    assert.ok(took(250) < 20 * Math.max(...[0, 1, 2].map(() => took(2))));
+  });
+
+  it("reads no example of a tool's arguments as a schema", () => {
+    const parameters = { type: "object", properties: { pattern: { type: "string" } } };
+    const tool = { name: "find", input_schema: parameters, input_examples: [{ pattern: "src/**/*.ts" }] };
+    assert.equal(said({ tools: [tool, { type: "function", function: { name: "find", parameters } }] }), "");
   });
 
   it("accepts the windows that people set", () => {

@@ -31,7 +31,7 @@ export interface UploadLimits extends BodyLimits {
 const fieldLimitBytes = 65_536;
 const partLimit = 100;
 const headerLimitBytes = 16_384;
-/** The memory of an upload beside its fields: chunks on their way from the socket to the file. */
+/** The usual memory of an upload beside its fields: chunks on their way from the socket to the file. */
 const chunkBytes = 262_144;
 /** A chunk that is no longer may be the parser's own memory: it keeps what may be the start of a boundary. */
 const ownBytes = 256;

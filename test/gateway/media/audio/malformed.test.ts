@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
-import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { startWhisperDouble } from "../../../doubles/whisper.ts";
@@ -61,9 +60,11 @@ async function send(
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
   const answer = Promise.withResolvers<string>();
+  const received: Buffer[] = [];
   socket.setTimeout(60_000, () => answer.reject(new Error("no answer within a minute")));
-  socket.on("error", () => answer.resolve(""));
-  text(socket).then(answer.resolve, () => undefined);
+  socket.on("error", () => undefined);
+  socket.on("data", (chunk) => received.push(chunk));
+  socket.once("close", () => answer.resolve(Buffer.concat(received).toString()));
   const typeLine = type === "" ? "" : `content-type: ${type}\r\n`;
   socket.write(
     `POST ${transcriptions} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${typeLine}content-length: ${length}\r\n\r\n`,
