@@ -232,7 +232,7 @@ function requestTo(route: RouteName, call: AnyCall | undefined): { readonly meth
     return requestOf(route, call);
   } catch (error) {
     if (!(error instanceof UnsendableName)) throw error;
-    throw new CommandError("usage", printable(error.message), "check the name");
+    throw new CommandError("usage", error.message, "check the name");
   }
 }
 

@@ -163,11 +163,6 @@ describe("a command that cannot be done", () => {
     });
   });
 
-  it("moves no cursor by a name that no path can carry", async () => {
-    const { code, stderr } = await told({}, ["model", "show", "a/../\u001B[2Jb"]);
-    assert.deepEqual([code, stderr], [1, 'usage: no name has a part "." or "..", as in a/../ [2Jb\ncheck the name\n']);
-  });
-
   it("sends no token that no token can be, and does not repeat it", async () => {
     await using api = await apiDouble({ "/api/slots": listOf() });
     const list = (token: string) => runBerth(["slot", "list"], { SVC_URL: api.url, SVC_TOKEN: token });

@@ -56,7 +56,7 @@ export type ListName = { [N in RouteName]: [ItemOf<N>] extends [never] ? never :
 /** Routes that answer nothing. */
 export type SilentName = { [N in RouteName]: AnswerTo<N> extends undefined ? N : never }[RouteName];
 
-/** A name that no path can carry: URLs drop the parts `.` and `..`, and the request would reach another route. */
+/** A name that no path can carry: URLs drop the parts `.` and `..`, also as `%2e`, and the request would reach another route. */
 export class UnsendableName extends Error {
   override readonly name = "UnsendableName";
 }
@@ -68,7 +68,7 @@ export interface AnyCall {
   readonly body?: unknown;
 }
 
-/** The method and the path of a call. The slashes of a `{ref}` stay. Throws UnsendableName. */
+/** The method and the path of a call. The slashes of a `{ref}` stay where no part of it leads elsewhere. Throws UnsendableName. */
 export function requestOf(
   route: RouteName,
   { params = {}, query = {} }: AnyCall = {},
@@ -76,12 +76,15 @@ export function requestOf(
   const [method = "", template = ""] = route.split(" ");
   const path = template.replaceAll(/\{(\w+)\}/g, (_all, key: string) => {
     const name = params[key] ?? "";
-    const parts = key === "ref" ? name.split("/") : [name];
-    if (parts.some((part) => part === "." || part === ".."))
-      throw new UnsendableName(`no name has a part "." or "..", as in ${name}`);
-    return parts.map(encodeURIComponent).join("/");
+    if (isDots(name)) throw new UnsendableName(`nothing can be called ${name}`);
+    const parts = name.split("/");
+    return key === "ref" && !parts.some(isDots) ? parts.map(encodeURIComponent).join("/") : encodeURIComponent(name);
   });
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) if (value !== undefined) search.set(key, String(value));
   return { method, path: search.size === 0 ? path : `${path}?${search.toString()}` };
+}
+
+function isDots(part: string): boolean {
+  return part === "." || part === "..";
 }
