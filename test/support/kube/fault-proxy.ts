@@ -65,6 +65,8 @@ export async function startFaultProxy(plane: ApiServer, namespace: string, token
     found.on("end", () => answer.end());
     found.on("error", () => answer.destroy());
   };
+  // A busy machine may let a connection rest for longer than Node keeps one; an API server keeps it for minutes.
+  server.keepAliveTimeout = 0;
   const port = await listen(server);
   const kubeconfig = join(plane.directory, `proxy-${namespace}-${port}.kubeconfig`);
   await writeFile(kubeconfig, kubeconfigText(`https://127.0.0.1:${port}`, plane.caFile, token, namespace));
