@@ -96,7 +96,7 @@ export class Client {
     return await this.#object(route, call);
   }
 
-  /** As `call`, for a route whose answer has at least this field. Throws CommandError where it is missing or null. */
+  /** The answer of a route, which has at least that field. Throws CommandError, also where the field is missing or null. */
   async one<N extends RouteName>(
     route: N,
     field: keyof AnswerTo<N> & string,

@@ -1,6 +1,6 @@
 /**
- * An answer as any version of the service may send it: a field may be missing, and a word may be one that this version
- * does not know.
+ * An answer as any version of the service may send it: a field may be missing or null, and a text of a fixed set may be one that
+ * this version of the command line does not know.
  */
 export type Received<T> = T extends string
   ? string

@@ -4,8 +4,8 @@ import type { AnswerOf, RouteShape } from "./shape.ts";
 
 /**
  * The management API as its clients call it: a route is named as `GET /api/slots/{name}`, and the types of its
- * parameters, body and answer follow from the table of routes. This file has types and one pure function: a page that
- * imports it carries no schema library.
+ * parameters, body and answer follow from the table of routes. This file has no schema as a value: a page that imports
+ * it carries no schema library.
  */
 type Routes = { [K in keyof ApiRoutes as `${ApiRoutes[K]["method"]} ${ApiRoutes[K]["path"]}`]: ApiRoutes[K] };
 export type RouteName = keyof Routes;

@@ -3,7 +3,7 @@ export class UnfitConstraint extends Error {
   override readonly name = "UnfitConstraint";
 }
 
-/** Of all grammars and patterns of a body together: reading them takes time for each character. */
+/** Characters of all grammars and patterns of a body: reading takes time for each. */
 const lengthLimit = 131_072;
 /** Groups in groups, and rules that begin with rules: llama.cpp reads both by recursion. */
 const depthLimit = 256;
@@ -33,7 +33,7 @@ function checkGaps(gaps: number): void {
   if (gaps > gapLimit) throw new UnfitConstraint(`has more than ${gapLimit} parts in a row that may be missing`);
 }
 
-/** What a part of an expression costs an engine. */
+/** The costs of a part of an expression for an engine. */
 interface Extent {
   /** Characters, with each repetition written out. */
   readonly size: number;
@@ -50,8 +50,8 @@ const nothing: Extent = { size: 0, ways: 0, gaps: 0, mayBeEmpty: true };
 const oneWay: Extent = { size: 1, ways: 1, gaps: 0, mayBeEmpty: false };
 
 /**
- * Measures expressions that were cut into tokens: `""`, `[]`, `[^]`, `^` and `$` match nothing, `(` and `(?:` open a group, the name of a
- * rule calls it, and any other token matches a text.
+ * Measures expressions that were cut into tokens: `""`, `[]`, `[^]`, `^` and `$` match nothing, `(` and `(?:` open a group, the
+ * name of a rule calls it, and any other token matches a text.
  */
 export class ExpressionReader {
   readonly #tokens: readonly string[];

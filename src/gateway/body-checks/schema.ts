@@ -26,7 +26,7 @@ export class FieldCheck {
   #successors = 0;
   /** The ways at the beginning of each schema; 1 of one that is being counted: llama.cpp refuses a rule that leads to itself. */
   readonly #ways = new Map<object, number>();
-  /** Where each reference leads: many of them may share a chain. */
+  /** The schema at the end of each reference: many references may share a chain. */
   readonly #ends = new Map<object, unknown>();
   readonly #budget: LengthBudget;
 
@@ -41,7 +41,8 @@ export class FieldCheck {
     this.#parts += 1;
     if (this.#parts > partLimit) throw new UnfitConstraint(`has more than ${partLimit} objects and lists`);
     if (root !== undefined && isRecord(value)) this.#checkCounts(value);
-    for (const [key, one] of Object.entries(value)) this.check(one, root ?? (roots.has(key) ? one : root), depth + 1);
+    for (const [key, one] of Object.entries(value))
+      this.check(one, root ?? (roots.has(key) ? one : undefined), depth + 1);
     if (root !== undefined) this.#waysOf(value, root, 0);
   }
 

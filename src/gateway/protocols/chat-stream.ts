@@ -14,7 +14,7 @@ const eventLimitBytes = 4 * 1024 * 1024;
 /** A chat engine's stream on its way into the events of another protocol, which a subclass writes. */
 export abstract class ChatStream implements NonNullable<AnswerTranslation["stream"]> {
   readonly #decoder = new TextDecoder();
-  /** Without its own limit: the parser reports that to a listener which also gets an error, with its stack, for each unknown line. */
+  /** The bytes are counted here: with a limit of its own the parser makes an error, with its stack, for each unknown line. */
   readonly #parser = createParser({
     onEvent: ({ data }) => {
       this.#unendedBytes = 0;

@@ -42,7 +42,7 @@ export class ProviderPlace implements Place {
   readonly #provider: Provider;
   readonly #to: Recipient & ServedClient;
   readonly #metrics: Pick<GatewayMetrics, "waited">;
-  /** Undefined: there is none, or no other attempt follows. */
+  /** The body to send; undefined: the request has none, or no other attempt follows. */
   #body: RequestBody | undefined;
   #isInside = false;
   #key: string | undefined;

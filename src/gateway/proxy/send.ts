@@ -28,7 +28,7 @@ export async function send(
     try {
       answer.send();
       const head = await answer.head;
-      // An answer without content is none to a question.
+      // 204 brings no content, and every route asks for some.
       if (head.status >= 300 || head.status === 204) throw place.refusal(head, await errorOf(answer, errorMs));
       place.succeeded(head);
       const { request, backendRequest } = place.route;

@@ -93,7 +93,7 @@ function keyOf({ waitQueue, route }: SlotPlace, call: Call): string | undefined 
  * client's requests, and for its own time; the first turn of any counts for all.
  */
 class SharedStream implements Recipient {
-  readonly answer: SharedAnswer;
+  readonly #answer: SharedAnswer;
   readonly requestId: string;
   readonly #options: ShareOptions;
   readonly #waitQueue: WaitQueue;
@@ -111,7 +111,7 @@ class SharedStream implements Recipient {
     this.#route = route;
     this.requestId = first.requestId;
     this.#charge = first.handOver();
-    this.answer = new SharedAnswer({
+    this.#answer = new SharedAnswer({
       budget: options.budget,
       tally,
       onDeserted: () => this.#deserted.abort(clientGone),
@@ -133,13 +133,13 @@ class SharedStream implements Recipient {
   }
 
   get isJoinable(): boolean {
-    return this.answer.isJoinable && !this.signal.aborted;
+    return this.#answer.isJoinable && !this.signal.aborted;
   }
 
   join(call: Call): void {
     call.charge.end();
     this.#members.set(call, undefined);
-    this.answer.join(call.answer);
+    this.#answer.join(call.answer);
     const turn = this.#turn;
     if (turn === undefined) return;
     const lease = this.#enqueue(call, turn);
@@ -151,7 +151,7 @@ class SharedStream implements Recipient {
     const queued = this.#members.get(call);
     if (!this.#members.delete(call)) return;
     queued?.[Symbol.dispose]();
-    if (this.answer.leave(call.answer) === 0) this.#deserted.abort(clientGone);
+    if (this.#answer.leave(call.answer) === 0) this.#deserted.abort(clientGone);
   }
 
   /** Never rejects: each member's answer ends with the failure. */
@@ -160,9 +160,9 @@ class SharedStream implements Recipient {
       using place = new SlotPlace(this.#options, this.#waitQueue, this.#route, this);
       await place.enter();
       using answer = await send(place, this, this.#options);
-      await relay(answer, place, this.answer, this.#options.budget);
+      await relay(answer, place, this.#answer, this.#options.budget);
     } catch (error) {
-      if (error !== clientGone) refuse(this.answer, error);
+      if (error !== clientGone) refuse(this.#answer, error);
     } finally {
       this.#charge.end();
     }
@@ -211,7 +211,7 @@ class SharedStream implements Recipient {
     this.#members.get(call)?.[Symbol.dispose]();
     if (this.#members.size === 1) return false;
     this.#members.delete(call);
-    this.answer.dismiss(call.answer, toApiError(failure));
+    this.#answer.dismiss(call.answer, toApiError(failure));
     return true;
   }
 

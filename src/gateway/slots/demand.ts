@@ -4,8 +4,7 @@ import { wallTimeOf } from "../../lib/steady-clock.ts";
 import type { DemandReport, DemandWriter } from "../../store/store.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import type { Admission } from "./admission.ts";
-import type { Backend } from "./backend.ts";
-import type { ContextFigure } from "./backend.ts";
+import type { Backend, ContextFigure } from "./backend.ts";
 import type { WaitQueue } from "./wait-queue.ts";
 import type { Traffic } from "./traffic.ts";
 

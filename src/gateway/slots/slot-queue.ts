@@ -1,6 +1,6 @@
 /**
- * One request that wants a place at an engine. A waiting one is admitted or refused once, unless it leaves: with the queue in a
- * consistent state, so that it may call the queue back.
+ * One request that wants a place at an engine. One of the two functions is called once for a request that waits, unless it leaves;
+ * the queue is in a consistent state then, so that the request may call it.
  */
 export interface QueuedClient {
   /** The client. Requests of one client wait for each other; clients take turns. */

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
-import { bootId } from "../../../src/lib/boot-id.ts";
 import {
   dataParts,
   modelsPart,
@@ -11,6 +10,7 @@ import {
   type UninstallOptions,
 } from "../../../src/tools/install/uninstall.ts";
 import { CommandError } from "../../../src/cli/client.ts";
+import { openDemandWriter } from "../../../src/store/state/demand.ts";
 import { acquireLock } from "../../../src/store/state/lock.ts";
 import { runBerth } from "../../support/command.ts";
 import { rejectionOf } from "../../support/rejection.ts";
@@ -147,10 +147,15 @@ ${stays}`,
     const refusal = async (): Promise<string> => (await rejectionOf(at.run(), CommandError)).message;
     await using _lock = await acquireLock(join(at.path, "state/operator.lock"));
     assert.match(await refusal(), /another operator \(process \d+\) runs with the state directory/);
-    const heartbeat = new Date().toISOString();
-    const demand = { schema: 1, gateway: "g", pid: 1, bootId: bootId(), heartbeat, slots: {} };
-    await at.put("state/demand/g.json", JSON.stringify(demand));
-    assert.match(await refusal(), /a gateway runs with/);
+    await using gateway = await openDemandWriter(join(at.path, "state"), "g");
+    await gateway.write({ slots: {} });
+    // On a busy machine one heartbeat may be old before it is read.
+    const beats = setInterval(() => void gateway.write({ slots: {} }), 500);
+    try {
+      assert.match(await refusal(), /a gateway runs with/);
+    } finally {
+      clearInterval(beats);
+    }
     assert.ok((await at.left("state")).includes("auth"));
   });
 

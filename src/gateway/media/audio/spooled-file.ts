@@ -19,7 +19,7 @@ export class SpooledFile implements AsyncDisposable {
     this.#spooled = spooled;
   }
 
-  /** Makes the directory where there is none. Throws ApiError where the disk fails. */
+  /** Opens a new file, and makes its directory where that is missing. Throws ApiError where the disk fails, or no file can be opened. */
   static async open(dir: string, spooled: BufferBudget): Promise<SpooledFile> {
     return await onDisk(async () => {
       await mkdir(dir, { recursive: true });

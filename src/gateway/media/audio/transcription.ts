@@ -84,7 +84,7 @@ export class UploadForm {
     form.on("file", (name, part, filename, _encoding, type) => {
       addAbortSignal(over.signal, part);
       const read = this.#readPart(part, { name, filename, type });
-      // Not the form's fault, unless it says so.
+      // A disk that fails is no fault of the form.
       read.catch((error: unknown) => form.destroy(toApiError(error)));
       parts.push(read);
     });
@@ -151,7 +151,7 @@ export class UploadForm {
         sizeBytes += value.length;
         if (sizeBytes > bodyBytes) throw tooLarge(bodyBytes);
         yield value;
-        // The next chunk is all that arrives in a turn: a client that sends single bytes costs no object for each.
+        // All that arrives in a turn is one chunk then: a client that sends single bytes costs no object for each.
         await nextTurn();
       }
     } finally {
