@@ -26,43 +26,11 @@ const shortestInNames = 16;
 const listTimeoutMs = 15_000;
 const listLimitBytes = 8 * 1024 * 1024;
 
-/** The wait of one request for its place. */
-export class ProviderTurn implements QueuedClient {
-  readonly client: string;
-  readonly #provider: Provider;
-  readonly #of: { readonly hasBegun: boolean };
-  readonly #resolvers = Promise.withResolvers<void>();
-
-  constructor(provider: Provider, of: Pick<QueuedClient, "client" | "hasBegun">) {
-    this.#provider = provider;
-    this.client = of.client;
-    this.#of = of;
-  }
-
-  get hasBegun(): boolean {
-    return this.#of.hasBegun;
-  }
-
-  get admitted(): Promise<void> {
-    return this.#resolvers.promise;
-  }
-
-  onAdmitted(): void {
-    this.#resolvers.resolve();
-  }
-
-  onRefused(): void {
-    this.refuse(this.#provider.overloaded());
-  }
-
-  refuse(reason: unknown): void {
-    this.#resolvers.reject(reason);
-  }
-}
-
 /** One external provider: its connections, key, bounds and health. */
 export class Provider {
   readonly options: ProviderOptions;
+  /** Its name among those of slots. */
+  readonly name: string;
   readonly circuits: Circuits;
   readonly queue: SlotQueue;
   readonly #base: URL;
@@ -76,6 +44,7 @@ export class Provider {
   constructor(options: ProviderOptions) {
     const { spec, env, now, places } = options;
     this.options = options;
+    this.name = `upstream ${options.name}`;
     this.#base = new URL(spec.baseUrl);
     this.circuits = new Circuits(now);
     const limits = { max: spec.maxConcurrent ?? Infinity, queue: queueLimit, holdMs: 0, queueMs: Infinity };
@@ -116,8 +85,21 @@ export class Provider {
     return new ApiError("dispatch.upstream_unavailable", { message, headers, details: { upstream: name } });
   }
 
+  /** Returns a lease where a place is free; undefined: the request waits. Throws ApiError where the queue is full. */
+  arrive(request: QueuedClient): Disposable | undefined {
+    const arrived = this.queue.arrive(request, this.options.now());
+    if (arrived === "waiting") return undefined;
+    if (arrived !== "admitted") throw this.failure();
+    return this.acquire();
+  }
+
+  /** The lease of a request that the queue has admitted; its holder disposes it once. */
+  acquire(): Disposable {
+    return { [Symbol.dispose]: () => this.queue.finish() };
+  }
+
   /** The error of a full queue. Its Retry-After is an estimate from the duration of recent requests. */
-  overloaded(): ApiError {
+  failure(): ApiError {
     const { name, spec } = this.options;
     const turns = (this.queue.waiting + 1) / (spec.maxConcurrent ?? 1);
     const seconds = Math.min(60, Math.max(1, Math.ceil(turns * this.#meanSeconds)));
@@ -129,8 +111,8 @@ export class Provider {
   }
 
   /** The place of a waiting request, as it may be reported. */
-  placeOf(turn: ProviderTurn): WaitPlace {
-    const position = this.queue.position(turn);
+  placeOf(request: QueuedClient): WaitPlace {
+    const position = this.queue.position(request);
     return { at: "upstream", name: this.options.name, state: "queued", position, progress: undefined };
   }
 

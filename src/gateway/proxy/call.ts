@@ -143,11 +143,11 @@ export class Call implements DenseMember, Recipient, ServedClient {
     };
   }
 
-  arrive({ backendRequest }: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn {
-    const { admission } = this.#options;
+  arrive({ backendRequest }: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn<BackendLease> {
+    const { admission, metrics } = this.#options;
     admission.recheck(waitQueue);
-    const queued = new QueuedCall(this, waitQueue, { ...this.#options, prompt: backendRequest.prompt });
-    return queued.arrive() ?? queued;
+    const queued = new QueuedCall(this, waitQueue, { metrics, prompt: backendRequest.prompt });
+    return admission.arrive(waitQueue, queued) ?? queued.wait(() => admission.place(waitQueue, queued));
   }
 
   /** Tells the client and the log what of the request the backend does not get. */

@@ -8,7 +8,7 @@ import {
   type Transport,
 } from "../../lib/exchange.ts";
 import { parseForeign } from "../../lib/json.ts";
-import { onAbort, pause, unlessAborted } from "../../lib/on-abort.ts";
+import { pause, unlessAborted } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
 import type { Permit } from "../providers/circuits.ts";
@@ -23,9 +23,10 @@ import {
   soundRetryAfter,
   type Outcome,
 } from "../providers/provider-failure.ts";
-import { ProviderTurn, type Provider } from "../providers/provider.ts";
+import type { Provider } from "../providers/provider.ts";
 import type { ProviderRoute } from "../routing/route-request.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import { leaseOf, QueuedCall } from "./queued-call.ts";
 import type { Place, Recipient, ServedClient } from "./recipient.ts";
 
 interface Failure {
@@ -38,13 +39,12 @@ interface Failure {
 /** The place of a request at a provider, from its wait for one of `maxConcurrent` to the end of its last attempt. */
 export class ProviderPlace implements Place {
   readonly route: ProviderRoute;
-  readonly name: string;
   readonly #provider: Provider;
   readonly #to: Recipient & ServedClient;
   readonly #metrics: Pick<GatewayMetrics, "waited">;
   /** The body to send; undefined: the request has none, or no other attempt follows. */
   #body: RequestBody | undefined;
-  #isInside = false;
+  #lease: Disposable | undefined;
   #key: string | undefined;
   #transport: Transport | undefined;
   #permit: Permit | undefined;
@@ -63,12 +63,15 @@ export class ProviderPlace implements Place {
     metrics: Pick<GatewayMetrics, "waited">,
   ) {
     this.route = route;
-    this.name = `upstream ${provider.options.name}`;
     this.#provider = provider;
     this.#to = to;
     this.#metrics = metrics;
     this.#body = route.backendRequest.body;
     provider.entered();
+  }
+
+  get name(): string {
+    return this.#provider.name;
   }
 
   get attempt(): Place["attempt"] {
@@ -78,14 +81,18 @@ export class ProviderPlace implements Place {
 
   async enter(): Promise<void> {
     const provider = this.#provider;
-    const turn = new ProviderTurn(provider, this.#to);
-    const arrived = provider.queue.arrive(turn, provider.options.now());
-    if (arrived === "waiting") await this.#wait(turn);
-    else if (arrived !== "admitted") {
-      this.#over("overloaded");
-      throw provider.overloaded();
+    const queued = new QueuedCall(this.#to, provider, { metrics: this.#metrics });
+    try {
+      this.#lease =
+        provider.arrive(queued) ??
+        (await leaseOf(
+          queued.wait(() => provider.placeOf(queued)),
+          this.#to.signal,
+        ));
+    } catch (error) {
+      if (!this.#to.signal.aborted) this.#over("overloaded");
+      throw error;
     }
-    this.#isInside = true;
     await unlessAborted(this.#open(), this.#to.signal);
   }
 
@@ -171,7 +178,7 @@ export class ProviderPlace implements Place {
   [Symbol.dispose](): void {
     this.#over("aborted");
     this.#permit?.abandon();
-    if (this.#isInside) this.#provider.queue.finish();
+    this.#lease?.[Symbol.dispose]();
     this.#provider.left(this.#seconds);
   }
 
@@ -192,26 +199,6 @@ export class ProviderPlace implements Place {
       const failure = toApiError(error);
       this.#over(failure.code === "system.internal" ? "broken" : "no_key");
       throw failure;
-    }
-  }
-
-  async #wait(turn: ProviderTurn): Promise<void> {
-    const provider = this.#provider;
-    const since = steadyNow();
-    try {
-      using _hold = this.#to.hold(() => provider.placeOf(turn));
-      using _abort = onAbort(this.#to.signal, (reason) => {
-        provider.queue.leave(turn);
-        turn.refuse(reason);
-      });
-      await turn.admitted;
-    } catch (error) {
-      if (!this.#to.signal.aborted) this.#over("overloaded");
-      throw error;
-    } finally {
-      const waitMs = steadyNow() - since;
-      this.#metrics.waited(this.name, { waitMs, holdMs: 0 });
-      this.#to.noteWait(waitMs, 0);
     }
   }
 

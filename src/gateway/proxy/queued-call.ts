@@ -1,37 +1,46 @@
+import type { ApiError } from "../../api/errors.ts";
+import { onAbort } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { Admission } from "../slots/admission.ts";
-import type { BackendLease } from "../slots/backend-set.ts";
+import type { WaitPlace } from "../slots/admission.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
-import type { Refusal } from "../slots/slot-queue.ts";
-import type { Waiter, WaitQueue } from "../slots/wait-queue.ts";
+import type { Refusal, SlotQueue } from "../slots/slot-queue.ts";
+import type { Waiter } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { ServedClient, Turn } from "./recipient.ts";
 
+/** The queue of a slot or of a provider. An admitted request takes a lease. */
+interface LeaseQueue<Lease> {
+  /** The slot, or `upstream NAME`. */
+  readonly name: string;
+  readonly queue: SlotQueue;
+  acquire(request: Waiter): Lease;
+  failure(refusal: Refusal): ApiError;
+}
+
 interface QueuedCallOptions {
-  readonly admission: Admission;
   readonly metrics: Pick<GatewayMetrics, "waited">;
-  readonly prompt: Prompt | undefined;
+  readonly prompt?: Prompt | undefined;
   /** Members of one group share one place: the first turn counts for all. Absent: alone. */
   readonly group?: object;
 }
 
-/** One client's request in the queue of its slot. Disposing it leaves the queue. */
-export class QueuedCall implements Waiter, Turn {
+/** One client's request in the queue of a slot or of a provider. Disposing it leaves the queue. */
+export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
   readonly #of: ServedClient;
   readonly prompt: Prompt | undefined;
   readonly group?: object;
-  readonly #waitQueue: WaitQueue;
-  readonly #options: QueuedCallOptions;
-  #turn: PromiseWithResolvers<BackendLease> | undefined;
+  readonly #at: LeaseQueue<Lease>;
+  readonly #metrics: QueuedCallOptions["metrics"];
+  #turn: PromiseWithResolvers<Lease> | undefined;
   #since: number | undefined;
   #hold: Disposable | undefined;
 
-  constructor(of: ServedClient, waitQueue: WaitQueue, options: QueuedCallOptions) {
+  constructor(of: ServedClient, at: LeaseQueue<Lease>, { metrics, prompt, group }: QueuedCallOptions) {
     this.#of = of;
-    this.prompt = options.prompt;
-    if (options.group !== undefined) this.group = options.group;
-    this.#waitQueue = waitQueue;
-    this.#options = options;
+    this.#at = at;
+    this.#metrics = metrics;
+    this.prompt = prompt;
+    if (group !== undefined) this.group = group;
   }
 
   get client(): string {
@@ -50,48 +59,52 @@ export class QueuedCall implements Waiter, Turn {
     this.#of.waitsSince = since;
   }
 
-  get lease(): Promise<BackendLease> {
+  get lease(): Promise<Lease> {
     return this.#resolvers.promise;
   }
 
-  /** Returns a lease where a place is free by the last known state of the slot; undefined: the request waits. Throws ApiError where it is refused. */
-  arrive(): BackendLease | undefined {
-    const { admission } = this.#options;
-    const lease = admission.arrive(this.#waitQueue, this);
-    if (lease !== undefined) return lease;
+  /** Called where the request was not admitted at its arrival. */
+  wait(place: () => WaitPlace): this {
     this.#since = steadyNow();
-    this.#hold = this.#of.hold(() => admission.place(this.#waitQueue, this));
-    return undefined;
+    this.#hold = this.#of.hold(place);
+    return this;
   }
 
   onAdmitted(): void {
-    this.#resolvers.resolve(this.#waitQueue.backends.acquire(this));
+    this.#resolvers.resolve(this.#at.acquire(this));
   }
 
   onRefused(refusal: Refusal): void {
-    this.refuse(this.#waitQueue.failure(refusal));
+    this.refuse(this.#at.failure(refusal));
   }
 
   /** Leaves at once: no lease can come any more. */
   refuse(reason: unknown): void {
-    this.#waitQueue.queue.leave(this);
+    this.#at.queue.leave(this);
     this.#resolvers.reject(reason);
   }
 
   [Symbol.dispose](): void {
     if (this.#since === undefined) return;
-    this.#waitQueue.queue.leave(this);
+    this.#at.queue.leave(this);
     this.#hold?.[Symbol.dispose]();
     const now = steadyNow();
     const waitMs = now - this.#since;
-    const holdMs = this.#waitQueue.queue.heldMs(waitMs, now);
-    this.#options.metrics.waited(this.#waitQueue.slot, { waitMs, holdMs });
+    const holdMs = this.#at.queue.heldMs(waitMs, now);
+    this.#metrics.waited(this.#at.name, { waitMs, holdMs });
     this.#of.noteWait(waitMs, holdMs);
     this.#since = undefined;
   }
 
   /** Most requests get a place at once and need none. */
-  get #resolvers(): PromiseWithResolvers<BackendLease> {
+  get #resolvers(): PromiseWithResolvers<Lease> {
     return (this.#turn ??= Promise.withResolvers());
   }
+}
+
+/** The lease of a waiting request, which then has left its queue. Rejects as `turn.lease`, and with the signal's reason. */
+export async function leaseOf<Lease>(turn: Turn<Lease>, signal: AbortSignal): Promise<Lease> {
+  using _ = turn;
+  using __ = onAbort(signal, (reason) => turn.refuse(reason));
+  return await turn.lease;
 }

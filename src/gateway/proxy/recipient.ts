@@ -10,10 +10,10 @@ import type { EngineFigures } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";
 import type { BackendRequest, V1Request } from "../v1/route.ts";
 
-/** A wait for a place at an engine; disposing it leaves the queue. */
-export interface Turn extends Disposable {
+/** A wait for a place at an engine or a provider; disposing it leaves the queue. */
+export interface Turn<Lease> extends Disposable {
   /** Rejects with ApiError where the request is refused, and with the reason of `refuse`. */
-  readonly lease: Promise<BackendLease>;
+  readonly lease: Promise<Lease>;
   /** Does nothing where the lease is there. */
   refuse(reason: unknown): void;
 }
@@ -76,7 +76,7 @@ export interface Recipient {
   readonly requestId: string;
   readonly trace: RequestTrace | undefined;
   /** A lease where a place at an engine of the slot is free. Throws ApiError where the request is refused. */
-  arrive(route: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn;
+  arrive(route: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn<BackendLease>;
   /** The engine has the request; `isUnused`: nothing refers to its body any more. */
   bodyDone(isUnused: boolean): void;
 }

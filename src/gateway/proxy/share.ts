@@ -100,7 +100,7 @@ class SharedStream implements Recipient {
   readonly #route: SlotRoute;
   readonly #deserted = new AbortController();
   /** The members, each with its place in the queue while the stream waits. */
-  readonly #members = new Map<Call, QueuedCall | undefined>();
+  readonly #members = new Map<Call, QueuedCall<BackendLease> | undefined>();
   /** The charge of the body to send: the first client's. */
   readonly #charge: Charge;
   #turn: SharedTurn | undefined;
@@ -168,7 +168,7 @@ class SharedStream implements Recipient {
     }
   }
 
-  arrive({ backendRequest }: SlotRoute): BackendLease | Turn {
+  arrive({ backendRequest }: SlotRoute): BackendLease | Turn<BackendLease> {
     // Once: with some members in the queue already, it could admit them.
     this.#options.admission.recheck(this.#waitQueue);
     const turn = new SharedTurn(backendRequest.prompt, () => this.#stopWaiting());
@@ -188,15 +188,19 @@ class SharedStream implements Recipient {
 
   /** A lease where the member is admitted at once. Throws ApiError where it is the last one and refused. */
   #enqueue(call: Call, turn: SharedTurn): BackendLease | undefined {
-    const queued = new QueuedCall(call, this.#waitQueue, { ...this.#options, prompt: turn.prompt, group: this });
+    const { admission, metrics } = this.#options;
+    const queued = new QueuedCall(call, this.#waitQueue, { metrics, prompt: turn.prompt, group: this });
     try {
-      const lease = queued.arrive();
+      const lease = admission.arrive(this.#waitQueue, queued);
       if (lease !== undefined) return lease;
     } catch (error) {
       if (!this.#dismiss(call, error)) throw error;
       return undefined;
     }
-    this.#members.set(call, queued);
+    this.#members.set(
+      call,
+      queued.wait(() => admission.place(this.#waitQueue, queued)),
+    );
     queued.lease.then(
       (lease) => turn.admit(lease),
       (failure: unknown) => {
@@ -225,7 +229,7 @@ class SharedStream implements Recipient {
 }
 
 /** The first turn of any member. */
-class SharedTurn implements Turn {
+class SharedTurn implements Turn<BackendLease> {
   readonly prompt: Prompt | undefined;
   readonly #lease = Promise.withResolvers<BackendLease>();
   readonly #onEnd: () => void;

@@ -1,6 +1,6 @@
 import type { ApiError } from "../../api/errors.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead } from "../../lib/exchange.ts";
-import { onAbort, pause } from "../../lib/on-abort.ts";
+import { pause } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Admission } from "../slots/admission.ts";
 import { BackendLease } from "../slots/backend-set.ts";
@@ -10,6 +10,7 @@ import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import { routeAgain, type SlotRoute } from "../routing/route-request.ts";
 import { engineRefusal, engineWords } from "../relay/engine-failure.ts";
+import { leaseOf } from "./queued-call.ts";
 import type { Place, Recipient, Turn } from "./recipient.ts";
 
 /** Milliseconds before the second and the third attempt of a request whose connection was refused. */
@@ -58,7 +59,7 @@ export class SlotPlace implements Place {
 
   enter(): Promise<void> | undefined {
     const { slot } = this.waitQueue;
-    let arrived: BackendLease | Turn;
+    let arrived: BackendLease | Turn<BackendLease>;
     try {
       arrived = this.#to.arrive(this.#route, this.waitQueue);
     } catch (error) {
@@ -145,14 +146,12 @@ export class SlotPlace implements Place {
     this.#leave();
   }
 
-  async #wait(turn: Turn): Promise<void> {
+  async #wait(turn: Turn<BackendLease>): Promise<void> {
     const { traffic } = this.#options;
     const { slot } = this.waitQueue;
     traffic.hold(slot);
     try {
-      using _ = turn;
-      using __ = onAbort(this.#to.signal, (reason) => turn.refuse(reason));
-      this.#take(await turn.lease, true);
+      this.#take(await leaseOf(turn, this.#to.signal), true);
     } finally {
       traffic.release(slot);
     }

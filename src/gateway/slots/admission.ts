@@ -107,7 +107,7 @@ export class Admission {
   arrive(waitQueue: WaitQueue, waiter: Waiter): BackendLease | undefined {
     const now = this.#now();
     const outcome = waitQueue.queue.arrive(waiter, now);
-    if (outcome === "admitted") return waitQueue.backends.acquire(waiter);
+    if (outcome === "admitted") return waitQueue.acquire(waiter);
     if (outcome !== "waiting") throw waitQueue.failure(outcome);
     if (waitQueue.ref !== undefined && waitQueue.queue.waiting === 1) this.#options.onWanted?.(waitQueue.slot);
     this.#arm(waitQueue.queue.expire(now));

@@ -2,7 +2,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole } from "../../api/names.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import type { Availability, Endpoint } from "./availability.ts";
-import { BackendSet, type BackendSetOptions, type BackendUser } from "./backend-set.ts";
+import { BackendSet, type BackendLease, type BackendSetOptions, type BackendUser } from "./backend-set.ts";
 import { SlotQueue, type GateState, type QueuedClient, type QueueLimits, type Refusal } from "./slot-queue.ts";
 
 /** A request in the queue of a slot. It takes its lease where it is admitted. */
@@ -32,6 +32,15 @@ export class WaitQueue {
     this.role = of.role;
     this.ref = of.ref;
     this.backends = new BackendSet({ ...options, onFree: () => this.queue.finish() });
+  }
+
+  get name(): string {
+    return this.slot;
+  }
+
+  /** For a request that the queue has admitted. */
+  acquire(request: BackendUser): BackendLease {
+    return this.backends.acquire(request);
   }
 
   /** The published state in use. A newer status replaces failures that were seen here. */
