@@ -25,7 +25,7 @@ export interface BackendUser {
 }
 
 /** A place at one backend. Its holder releases it after any end of the request. */
-export class BackendLease implements Disposable {
+export class BackendLease {
   readonly #set: BackendSet;
   #backend: Backend;
   /** Backends that could not serve this request: each is tried once. */
@@ -61,10 +61,6 @@ export class BackendLease implements Disposable {
     if (other === undefined) return false;
     this.#backend = other;
     return true;
-  }
-
-  [Symbol.dispose](): void {
-    this.release();
   }
 }
 

@@ -69,7 +69,6 @@ describe("BackendSet", () => {
     const [first, second] = [set.acquire({}), set.acquire({})];
     first.release();
     first.release();
-    first[Symbol.dispose]();
     assert.equal(site.freed, 1);
     assert.deepEqual(inFlight(set), [0, 1]);
     second.release();
@@ -83,8 +82,9 @@ describe("BackendSet", () => {
     assert.deepEqual(ordinals(first), [0, 1, 2]);
     for (const lease of first) lease.release();
     for (const [index, name] of ["c", "a", "b"].entries()) {
-      using lease = set.acquire(conversation(`${name}: hello`, "good day", "and now?"));
+      const lease = set.acquire(conversation(`${name}: hello`, "good day", "and now?"));
       assert.equal(ordinal(lease), [2, 0, 1][index], name);
+      lease.release();
     }
   });
 
@@ -109,7 +109,7 @@ describe("BackendSet", () => {
     assert.deepEqual(ordinals(spared), [1, 1]);
     for (const each of spared) each.release();
     set.forgetFailures();
-    using again = set.acquire({});
+    const again = set.acquire({});
     assert.equal(ordinal(again), 0);
     again.fail();
     site.now += 10_000;
