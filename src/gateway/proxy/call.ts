@@ -2,9 +2,9 @@ import type { ServerResponse } from "node:http";
 import type { ApiError } from "../../api/errors.ts";
 import type { DenseMember } from "../../lib/dense-set.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { SlotRoute } from "../routing/route-request.ts";
 import type { Admission, WaitPlace } from "../slots/admission.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
+import type { Prompt } from "../slots/prefix-affinity.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import { Charge, noCharge, type BufferBudget } from "../slots/budget.ts";
 import type { Answer } from "../relay/answer.ts";
@@ -143,10 +143,10 @@ export class Call implements DenseMember, Recipient, ServedClient {
     };
   }
 
-  arrive({ backendRequest }: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn<BackendLease> {
+  arrive(waitQueue: WaitQueue, prompt: Prompt | undefined): BackendLease | Turn<BackendLease> {
     const { admission, metrics } = this.#options;
     admission.recheck(waitQueue);
-    const queued = new QueuedCall(this, waitQueue, { metrics, prompt: backendRequest.prompt });
+    const queued = new QueuedCall(this, waitQueue, { metrics, prompt });
     return admission.arrive(waitQueue, queued) ?? queued.wait(() => admission.place(waitQueue, queued));
   }
 

@@ -16,12 +16,12 @@ import type { Traces } from "../telemetry/traces.ts";
 import type { Upstreams } from "../providers/upstreams.ts";
 import type { V1Request, V1Route } from "../v1/route.ts";
 import { Call, clientGone, type Principal } from "./call.ts";
-import { ProviderPlace } from "./provider-place.ts";
+import { ProviderPlace, type ProviderEntry } from "./provider-place.ts";
 import type { Place } from "./recipient.ts";
 import { record } from "./record.ts";
 import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
-import { SlotPlace, type SlotPlaceOptions } from "./slot-place.ts";
+import { SlotPlace, type SlotEntry, type SlotPlaceOptions } from "./slot-place.ts";
 import { SharedStreams } from "./share.ts";
 import type { HoldTimes } from "./stream-hold.ts";
 
@@ -71,12 +71,10 @@ export class ModelProxy {
       call.slot = slotOf(target);
       const query = routeTo(asked, target);
       call.noteLeftOut(query.backendRequest.leftOut);
-      using place = this.#placeFor(query, call);
-      const shared = this.#shared.join(place, call);
-      if (shared !== undefined) {
-        await shared;
-        return;
-      }
+      const entry = this.#entryFor(query, call);
+      const shared = "waitQueue" in entry ? this.#shared.join(entry, call) : undefined;
+      if (shared !== undefined) return await shared;
+      using place = this.#placeAt(entry, call);
       await place.enter();
       using answer = await send(place, call, this.#options);
       await relay(answer, place, call.answer, budget);
@@ -137,20 +135,25 @@ export class ModelProxy {
   }
 
   /** Throws ApiError where the request may not wait, or its provider is gone. */
-  #placeFor(query: SlotRoute | ProviderRoute, call: Call): Place {
-    const { admission, upstreams, metrics } = this.#options;
-    if (!("model" in query)) {
-      const waitQueue = admission.waitQueueOf(query.slot.name, query.role, query.ref);
+  #entryFor(route: SlotRoute | ProviderRoute, call: Call): SlotEntry | ProviderEntry {
+    const { admission, upstreams } = this.#options;
+    if ("slot" in route) {
+      const waitQueue = admission.waitQueueOf(route.slot.name, route.role, route.ref);
       // A wrong request loads no model.
-      if (waitQueue.queue.gate !== "open") query.request.checkBeforeLoad?.();
+      if (waitQueue.queue.gate !== "open") route.request.checkBeforeLoad?.();
       if (!waitQueue.queue.isFree) call.charge.check();
-      return new SlotPlace(this.#options, waitQueue, query, call);
+      return { route, waitQueue };
     }
-    const provider = upstreams.get(query.model.upstream);
+    const provider = upstreams.get(route.model.upstream);
     if (provider === undefined)
       throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
     if (!provider.queue.isFree) call.charge.check();
-    return new ProviderPlace(provider, query, call, metrics);
+    return { route, provider };
+  }
+
+  #placeAt(entry: SlotEntry | ProviderEntry, call: Call): Place {
+    if ("waitQueue" in entry) return new SlotPlace(this.#options, entry, call);
+    return new ProviderPlace(this.#options.metrics, entry, call);
   }
 
   /** Spans are not for those who may not ask. */

@@ -36,6 +36,12 @@ interface Failure {
   readonly pauseMs: number;
 }
 
+/** A request for a provider, whose queue it enters. */
+export interface ProviderEntry {
+  readonly route: ProviderRoute;
+  readonly provider: Provider;
+}
+
 /** The place of a request at a provider, from its wait for one of `maxConcurrent` to the end of its last attempt. */
 export class ProviderPlace implements Place {
   readonly route: ProviderRoute;
@@ -57,15 +63,14 @@ export class ProviderPlace implements Place {
   #isOver = false;
 
   constructor(
-    provider: Provider,
-    route: ProviderRoute,
-    to: Recipient & ServedClient,
     metrics: Pick<GatewayMetrics, "waited">,
+    { route, provider }: ProviderEntry,
+    to: Recipient & ServedClient,
   ) {
+    this.#metrics = metrics;
     this.route = route;
     this.#provider = provider;
     this.#to = to;
-    this.#metrics = metrics;
     this.#body = route.backendRequest.body;
     provider.entered();
   }

@@ -1,10 +1,10 @@
 import type { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeEvents, ResponseHead } from "../../lib/exchange.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
-import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { WaitPlace } from "../slots/admission.ts";
+import type { Prompt } from "../slots/prefix-affinity.ts";
+import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
-import type { SlotRoute } from "../routing/route-request.ts";
 import type { AnswerTokens } from "../slots/backend.ts";
 import type { EngineFigures } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";
@@ -76,7 +76,7 @@ export interface Recipient {
   readonly requestId: string;
   readonly trace: RequestTrace | undefined;
   /** A lease where a place at an engine of the slot is free. Throws ApiError where the request is refused. */
-  arrive(route: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn<BackendLease>;
+  arrive(waitQueue: WaitQueue, prompt: Prompt | undefined): BackendLease | Turn<BackendLease>;
   /** The engine has the request; `isUnused`: nothing refers to its body any more. */
   bodyDone(isUnused: boolean): void;
 }

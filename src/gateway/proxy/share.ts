@@ -2,7 +2,6 @@ import { hash } from "node:crypto";
 import { toApiError } from "../http/answer.ts";
 import { onAbort } from "../../lib/on-abort.ts";
 import { SharedAnswer } from "../relay/shared-answer.ts";
-import type { SlotRoute } from "../routing/route-request.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { BufferBudget, Charge } from "../slots/budget.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
@@ -11,10 +10,10 @@ import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";
 import { clientGone, type Call } from "./call.ts";
 import { QueuedCall } from "./queued-call.ts";
-import type { Place, Recipient, Turn } from "./recipient.ts";
+import type { Recipient, Turn } from "./recipient.ts";
 import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
-import { SlotPlace, type SlotPlaceOptions } from "./slot-place.ts";
+import { SlotPlace, type SlotEntry, type SlotPlaceOptions } from "./slot-place.ts";
 
 export interface ShareOptions extends SlotPlaceOptions {
   readonly budget: BufferBudget;
@@ -41,19 +40,19 @@ export class SharedStreams {
    * Has the call read the stream of the identical requests before it, or begin one. Resolves once it has all of it, and rejects
    * with the reason for which it is cancelled. Undefined: its request is sent for it alone.
    */
-  join(place: Place, call: Call): Promise<void> | undefined {
-    if (!(place instanceof SlotPlace)) return undefined;
-    const key = keyOf(place, call);
-    return key === undefined ? undefined : this.#join(key, place, call);
+  join(entry: SlotEntry, call: Call): Promise<void> | undefined {
+    const key = keyOf(entry, call);
+    return key === undefined ? undefined : this.#join(key, entry, call);
   }
 
-  async #join(key: string, { waitQueue, route }: SlotPlace, call: Call): Promise<void> {
+  async #join(key: string, entry: SlotEntry, call: Call): Promise<void> {
+    const { route, waitQueue } = entry;
     // Before the waiting clients are read: this may admit or refuse them.
     this.#options.admission.recheck(waitQueue);
     let stream = this.#open.get(key);
     const isFirst = stream?.isJoinable !== true;
     if (stream === undefined || isFirst) {
-      stream = new SharedStream(this.#options, waitQueue, route, call, this.#tally);
+      stream = new SharedStream(this.#options, entry, call, this.#tally);
       this.#open.set(key, stream);
     } else {
       this.#options.metrics.joined(waitQueue.slot);
@@ -79,7 +78,7 @@ export class SharedStreams {
 }
 
 /** The key of identical streams from a slot that is not loaded; undefined: the request is sent for its client alone. */
-function keyOf({ waitQueue, route }: SlotPlace, call: Call): string | undefined {
+function keyOf({ waitQueue, route }: SlotEntry, call: Call): string | undefined {
   const { slot, role, ref, queue } = waitQueue;
   if (queue.gate === "open") return undefined;
   const { request } = route;
@@ -96,8 +95,7 @@ class SharedStream implements Recipient {
   readonly #answer: SharedAnswer;
   readonly requestId: string;
   readonly #options: ShareOptions;
-  readonly #waitQueue: WaitQueue;
-  readonly #route: SlotRoute;
+  readonly #entry: SlotEntry;
   readonly #deserted = new AbortController();
   /** The members, each with its place in the queue while the stream waits. */
   readonly #members = new Map<Call, QueuedCall<BackendLease> | undefined>();
@@ -105,10 +103,9 @@ class SharedStream implements Recipient {
   readonly #charge: Charge;
   #turn: SharedTurn | undefined;
 
-  constructor(options: ShareOptions, waitQueue: WaitQueue, route: SlotRoute, first: Call, tally: { readers: number }) {
+  constructor(options: ShareOptions, entry: SlotEntry, first: Call, tally: { readers: number }) {
     this.#options = options;
-    this.#waitQueue = waitQueue;
-    this.#route = route;
+    this.#entry = entry;
     this.requestId = first.requestId;
     this.#charge = first.handOver();
     this.#answer = new SharedAnswer({
@@ -157,7 +154,7 @@ class SharedStream implements Recipient {
   /** Never rejects: each member's answer ends with the failure. */
   async run(): Promise<void> {
     try {
-      using place = new SlotPlace(this.#options, this.#waitQueue, this.#route, this);
+      using place = new SlotPlace(this.#options, this.#entry, this);
       await place.enter();
       using answer = await send(place, this, this.#options);
       await relay(answer, place, this.#answer, this.#options.budget);
@@ -168,10 +165,10 @@ class SharedStream implements Recipient {
     }
   }
 
-  arrive({ backendRequest }: SlotRoute): BackendLease | Turn<BackendLease> {
+  arrive(waitQueue: WaitQueue, prompt: Prompt | undefined): BackendLease | Turn<BackendLease> {
     // Once: with some members in the queue already, it could admit them.
-    this.#options.admission.recheck(this.#waitQueue);
-    const turn = new SharedTurn(backendRequest.prompt, () => this.#stopWaiting());
+    this.#options.admission.recheck(waitQueue);
+    const turn = new SharedTurn(prompt, () => this.#stopWaiting());
     for (const call of this.#members.keys()) {
       const lease = this.#enqueue(call, turn);
       if (lease === undefined) continue;
@@ -189,9 +186,10 @@ class SharedStream implements Recipient {
   /** A lease where the member is admitted at once. Throws ApiError where it is the last one and refused. */
   #enqueue(call: Call, turn: SharedTurn): BackendLease | undefined {
     const { admission, metrics } = this.#options;
-    const queued = new QueuedCall(call, this.#waitQueue, { metrics, prompt: turn.prompt, group: this });
+    const { waitQueue } = this.#entry;
+    const queued = new QueuedCall(call, waitQueue, { metrics, prompt: turn.prompt, group: this });
     try {
-      const lease = admission.arrive(this.#waitQueue, queued);
+      const lease = admission.arrive(waitQueue, queued);
       if (lease !== undefined) return lease;
     } catch (error) {
       if (!this.#dismiss(call, error)) throw error;
@@ -199,7 +197,7 @@ class SharedStream implements Recipient {
     }
     this.#members.set(
       call,
-      queued.wait(() => admission.place(this.#waitQueue, queued)),
+      queued.wait(() => admission.place(waitQueue, queued)),
     );
     queued.lease.then(
       (lease) => turn.admit(lease),

@@ -23,10 +23,16 @@ export interface SlotPlaceOptions {
   readonly againAfterMs: readonly number[];
 }
 
+/** A request for a slot, and the queue that it enters there. */
+export interface SlotEntry {
+  readonly route: SlotRoute;
+  readonly waitQueue: WaitQueue;
+}
+
 /** The place of a request at an engine of its slot, from its first wait to the end of its last attempt. */
 export class SlotPlace implements Place {
   readonly #options: SlotPlaceOptions;
-  readonly waitQueue: WaitQueue;
+  readonly #waitQueue: WaitQueue;
   readonly #to: Recipient;
   #route: SlotRoute;
   #lease: BackendLease | undefined;
@@ -35,9 +41,9 @@ export class SlotPlace implements Place {
   /** When the request got the place, by the steady clock. */
   #since = 0;
 
-  constructor(options: SlotPlaceOptions, waitQueue: WaitQueue, route: SlotRoute, to: Recipient) {
+  constructor(options: SlotPlaceOptions, { route, waitQueue }: SlotEntry, to: Recipient) {
     this.#options = options;
-    this.waitQueue = waitQueue;
+    this.#waitQueue = waitQueue;
     this.#route = route;
     this.#to = to;
   }
@@ -48,7 +54,7 @@ export class SlotPlace implements Place {
   }
 
   get name(): string {
-    return this.waitQueue.slot;
+    return this.#waitQueue.slot;
   }
 
   get attempt(): Place["attempt"] {
@@ -58,10 +64,10 @@ export class SlotPlace implements Place {
   }
 
   enter(): Promise<void> | undefined {
-    const { slot } = this.waitQueue;
+    const { slot } = this.#waitQueue;
     let arrived: BackendLease | Turn<BackendLease>;
     try {
-      arrived = this.#to.arrive(this.#route, this.waitQueue);
+      arrived = this.#to.arrive(this.#waitQueue, this.#route.backendRequest.prompt);
     } catch (error) {
       this.#options.traffic.requested(slot);
       throw error;
@@ -128,15 +134,15 @@ export class SlotPlace implements Place {
       this.#since = steadyNow();
       return true;
     }
-    const isLost = (): boolean => isRefused && admission.lost(this.waitQueue, lease);
+    const isLost = (): boolean => isRefused && admission.lost(this.#waitQueue, lease);
     const pauseMs = againAfterMs[this.#attempts - 1] ?? (isLost() ? 0 : undefined);
     if (pauseMs === undefined) return false;
-    traffic.hold(this.waitQueue.slot);
+    traffic.hold(this.#waitQueue.slot);
     this.#leave();
     try {
       await this.#pause(pauseMs);
     } finally {
-      traffic.release(this.waitQueue.slot);
+      traffic.release(this.#waitQueue.slot);
     }
     await this.enter();
     return true;
@@ -148,7 +154,7 @@ export class SlotPlace implements Place {
 
   async #wait(turn: Turn<BackendLease>): Promise<void> {
     const { traffic } = this.#options;
-    const { slot } = this.waitQueue;
+    const { slot } = this.#waitQueue;
     traffic.hold(slot);
     try {
       this.#take(await leaseOf(turn, this.#to.signal), true);
@@ -169,7 +175,7 @@ export class SlotPlace implements Place {
     this.#lease = lease;
     this.#attempts += 1;
     this.#since = steadyNow();
-    this.#traffic = this.#options.traffic.begin(this.waitQueue.slot, this.#since);
+    this.#traffic = this.#options.traffic.begin(this.#waitQueue.slot, this.#since);
   }
 
   #renew(): void {
@@ -183,14 +189,14 @@ export class SlotPlace implements Place {
     if (lease === undefined) return;
     this.#lease = undefined;
     const now = steadyNow();
-    this.#options.traffic.end(this.waitQueue.slot, now);
-    this.#options.admission.finish(this.waitQueue, lease, now - this.#since);
+    this.#options.traffic.end(this.#waitQueue.slot, now);
+    this.#options.admission.finish(this.#waitQueue, lease, now - this.#since);
   }
 
   async #pause(ms: number): Promise<void> {
     const { admission } = this.#options;
     using stack = new DisposableStack();
-    for (const client of this.#to.clients) stack.use(client.hold(() => admission.place(this.waitQueue)));
+    for (const client of this.#to.clients) stack.use(client.hold(() => admission.place(this.#waitQueue)));
     await pause(ms, this.#to.signal);
   }
 }

@@ -162,7 +162,7 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
         model: { upstream, providerModel: model, spec },
         backendRequest: { ...sent, capability: "chat" },
       };
-      using at = new ProviderPlace(provider, route, to, { waited: () => undefined });
+      using at = new ProviderPlace({ waited: () => undefined }, { route, provider }, to);
       await at.enter();
       using answer = await send(at, to, { metrics: { ofSlot: () => slotMetrics }, ...(errorMs && { errorMs }) });
       assert.equal(found.head, undefined, "an answer begins once");
