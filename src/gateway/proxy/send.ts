@@ -1,5 +1,6 @@
 import { ExchangeError } from "../../lib/exchange.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
+import { dropBody } from "../routing/route-request.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import { BackendAnswer } from "./backend-answer.ts";
 import type { Place, Recipient } from "./recipient.ts";
@@ -31,11 +32,9 @@ export async function send(
       // 204 brings no content, and every route asks for some.
       if (head.status >= 300 || head.status === 204) throw place.refusal(head, await errorOf(answer, errorMs));
       place.succeeded(head);
-      const { request, backendRequest } = place.route;
       answer.noteFirstByte();
       to.bodyDone(answer.isSent);
-      request.drop?.();
-      backendRequest.drop?.();
+      dropBody(place.route);
       return answer;
     } catch (error) {
       // First: an error may have no end.

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { toApiError } from "../http/answer.ts";
 import { onAbort } from "../../lib/on-abort.ts";
 import { SharedAnswer } from "../relay/shared-answer.ts";
+import { dropBody } from "../routing/route-request.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { BufferBudget, Charge } from "../slots/budget.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
@@ -57,8 +58,7 @@ export class SharedStreams {
     } else {
       this.#options.metrics.joined(waitQueue.slot);
       // The first one's is sent.
-      route.request.drop?.();
-      route.backendRequest.drop?.();
+      dropBody(route);
     }
     const own = stream;
     own.join(call);

@@ -26,6 +26,15 @@ export interface ProviderRoute {
   readonly backendRequest: BackendRequest;
 }
 
+/** The body of the request, and that for the backend, are not needed any more. */
+export function dropBody(route: {
+  readonly request: Pick<V1Request, "drop">;
+  readonly backendRequest: Pick<BackendRequest, "drop">;
+}): void {
+  route.request.drop?.();
+  route.backendRequest.drop?.();
+}
+
 /** Throws ApiError where the target does not serve the request. */
 export function routeTo(request: V1Request, target: Target): SlotRoute | ProviderRoute {
   return target.kind === "upstream"
