@@ -1,4 +1,5 @@
 import type { AnswerFormat } from "./answer-format.ts";
+import { eventsIn } from "./event-stream.ts";
 
 /** Tokens as an engine has counted them; undefined: it did not say. */
 export interface Usage {
@@ -99,12 +100,6 @@ export class AnswerMeter {
   #counted(): Usage {
     return (this.usage ??= { input: undefined, output: undefined });
   }
-}
-
-function eventsIn(lines: Buffer): number {
-  let count = 0;
-  for (let at = lines.indexOf(dataMark); at >= 0; at = lines.indexOf(dataMark, at + dataMark.length)) count += 1;
-  return count;
 }
 
 /** Events that have the mark of a part. */

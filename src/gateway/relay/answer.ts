@@ -4,9 +4,8 @@ import type { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import type { BufferBudget } from "../slots/budget.ts";
 import { sendError } from "../http/answer.ts";
-import { asChunk } from "./chunk.ts";
-import { endsWithBlankLine, eventsIn } from "./event-lines.ts";
 import { plainErrors, type ErrorForm } from "../http/error-form.ts";
+import { endsWithBlankLine, eventsIn } from "./event-stream.ts";
 
 /** The target of a relayed answer: one client, or all readers of a shared stream. */
 export interface AnswerSink {
@@ -58,11 +57,8 @@ export class Answer implements AnswerSink, Flushable {
   readonly #response: ServerResponse;
   readonly #requestId: string;
   readonly #errors: ErrorForm;
-  readonly #log: FailureLog | undefined;
-  readonly #budget: BufferBudget | undefined;
-  readonly #stallMs: number;
+  readonly #options: AnswerOptions;
   #isStream = false;
-  #isHeld = false;
   #isAnswered = false;
   #isEnded = false;
   /** The body of the answer is sent in chunks, which are framed here. */
@@ -88,9 +84,7 @@ export class Answer implements AnswerSink, Flushable {
     this.#response = response;
     this.#requestId = requestId;
     this.#errors = errors;
-    this.#log = options.log;
-    this.#budget = options.budget;
-    this.#stallMs = options.stallMs ?? stallMs;
+    this.#options = options;
   }
 
   get hasBegun(): boolean {
@@ -110,9 +104,8 @@ export class Answer implements AnswerSink, Flushable {
   /** Begins the stream of a waiting client, so that neither the client nor a proxy times out. */
   hold(): void {
     if (this.hasBegun || this.isOver) return;
-    this.#writeHead(200, { "content-type": "text/event-stream" }, true);
+    this.#writeHead(200, { "content-type": "text/event-stream" });
     this.#response.flushHeaders();
-    this.#isHeld = true;
   }
 
   /** A line that every reader of event streams skips. */
@@ -123,18 +116,14 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   begin(status: number, headers: AnswerHeaders): void {
-    const isStream = isEventStream(headers["content-type"]);
-    if (this.#isHeld) {
-      if (!isStream) throw new NotAStream();
-      this.#isAnswered = true;
-      return;
-    }
+    const isHeld = this.hasBegun;
+    if (isHeld && !isEventStream(headers["content-type"])) throw new NotAStream();
     this.#isAnswered = true;
-    this.#writeHead(status, headers, isStream);
+    if (!isHeld) this.#writeHead(status, headers);
   }
 
-  #writeHead(status: number, headers: AnswerHeaders, isStream: boolean): void {
-    this.#isStream = isStream;
+  #writeHead(status: number, headers: AnswerHeaders): void {
+    this.#isStream = isEventStream(headers["content-type"]);
     // A list costs Node less than an object.
     const list = [
       "content-type",
@@ -149,7 +138,7 @@ export class Answer implements AnswerSink, Flushable {
     if (this.#errors.idHeader !== undefined) list.push(this.#errors.idHeader, this.#requestId);
     const length = headers["content-length"];
     if (length !== undefined) list.push("content-length", String(length));
-    if (isStream) list.push("cache-control", "no-cache", "x-accel-buffering", "no");
+    if (this.#isStream) list.push("cache-control", "no-cache", "x-accel-buffering", "no");
     this.#response.writeHead(status, list);
     if (!this.#response.chunkedEncoding) return;
     // Node writes a chunk in four parts. The header is set: from here on Node passes the bytes on unchanged.
@@ -172,7 +161,7 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   #awaitDrain(listener: () => void): void {
-    this.#limitStall(this.#stallMs);
+    this.#limitStall();
     this.#response.once("drain", () => {
       this.#limitStall(0);
       listener();
@@ -183,7 +172,7 @@ export class Answer implements AnswerSink, Flushable {
    * Node counts the time in which the kernel takes no byte of a write and the client sends none, and then destroys the
    * connection; a write that was taken in part gets the time twice. 0: no limit.
    */
-  #limitStall(ms: number): void {
+  #limitStall(ms = this.#options.stallMs ?? stallMs): void {
     const { socket } = this.#response;
     if (socket !== null) socket.setTimeout(ms);
     // Behind another answer on its connection.
@@ -192,7 +181,7 @@ export class Answer implements AnswerSink, Flushable {
 
   #limitLastStall(): void {
     if (this.#response.writableLength === 0) return;
-    this.#limitStall(this.#stallMs);
+    this.#limitStall();
     // Before Node's own listener, which sets the limit of a connection without a request, or begins the next answer on it.
     this.#response.prependOnceListener("finish", () => this.#limitStall(0));
   }
@@ -208,7 +197,7 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   #countUntilTaken(bytes: number): void {
-    const budget = this.#budget;
+    const { budget } = this.#options;
     if (budget === undefined || this.#response.destroyed) return;
     budget.add(bytes);
     this.#response.once("close", () => budget.give(bytes));
@@ -238,7 +227,7 @@ export class Answer implements AnswerSink, Flushable {
 
   refuse(failure: ApiError, events?: string): void {
     // Also for a disconnected client: a person has to mend the cause.
-    this.#log?.failed(failure, this.#requestId);
+    this.#options.log?.failed(failure, this.#requestId);
     if (this.isOver) return;
     this.failure = failure;
     this.#isEnded = true;
@@ -281,10 +270,17 @@ export class Answer implements AnswerSink, Flushable {
     return bytes;
   }
 
+  /** One chunk of a chunked body (RFC 9112, 7.1). Empty for no bytes, since an empty chunk would end the body. */
   #framed(parts: readonly Buffer[], size: number): Buffer {
-    if (this.#isChunked) return asChunk(parts, size, this.#isEnded);
     const [only] = parts;
-    return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts, size);
+    if (!this.#isChunked) return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts, size);
+    const head = size === 0 ? "" : `${size.toString(16)}\r\n`;
+    const tail = `${size === 0 ? "" : "\r\n"}${this.#isEnded ? "0\r\n\r\n" : ""}`;
+    const chunk = Buffer.allocUnsafe(head.length + size + tail.length);
+    let at = chunk.write(head, 0, "latin1");
+    for (const part of parts) at += part.copy(chunk, at);
+    chunk.write(tail, at, "latin1");
+    return chunk;
   }
 }
 

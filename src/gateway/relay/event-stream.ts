@@ -6,6 +6,7 @@ import type { ModelRename } from "./rename.ts";
 
 const newline = 0x0a;
 const quote = 0x22;
+const dataMark = Buffer.from("data: ");
 const doneMark = Buffer.from("[DONE]");
 const finishMark = Buffer.from('"finish_reason"');
 const errorMark = Buffer.from('"error"');
@@ -150,6 +151,21 @@ export class EventStream {
     const role = roleChunk(Buffer.from(match[1], "latin1").toString());
     return role === undefined ? lines : Buffer.concat([Buffer.from(`data: ${role}\n\n`), lines]);
   }
+}
+
+/** The number of events whose data begin in these whole lines. */
+export function eventsIn(lines: Buffer): number {
+  let count = 0;
+  for (let at = lines.indexOf(dataMark); at >= 0; at = lines.indexOf(dataMark, at + dataMark.length))
+    if (at === 0 || lines[at - 1] === newline) count += 1;
+  return count;
+}
+
+/** Whether `lines`, which are whole, end with a blank line. */
+export function endsWithBlankLine(lines: Buffer): boolean {
+  const end = lines.length - 2;
+  const before = lines[end] === 0x0d ? end - 1 : end;
+  return before < 0 || lines[before] === newline;
 }
 
 /** A line that is an object up to its last brace was complete. */
