@@ -18,7 +18,6 @@ import type { V1Request, V1Route } from "../v1/route.ts";
 import { Call, clientGone, type Principal } from "./call.ts";
 import { ProviderPlace, type ProviderEntry } from "./provider-place.ts";
 import type { Place } from "./recipient.ts";
-import { record } from "./record.ts";
 import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
 import { SlotPlace, type SlotEntry, type SlotPlaceOptions } from "./slot-place.ts";
@@ -162,6 +161,21 @@ export class ModelProxy {
     if (traces !== undefined) return traces.begin(headers);
     return headers["traceparent"] === undefined ? undefined : passedTrace(headers);
   }
+}
+
+/** Counts and logs a request whose answer was sent or has failed, or whose client has disconnected. */
+function record(call: Call, { metrics, log, recent }: ModelProxyOptions): void {
+  const { response, requestId, slot, seconds, answer, trace } = call;
+  const { path } = call.route;
+  const { failure } = answer;
+  // The gateway cuts an answer that cannot carry its failure any more; its client has not left.
+  const code = response.writableFinished ? response.statusCode : (failure?.status ?? 499);
+  metrics.ended(path, slot, code, seconds);
+  if (failure !== undefined) metrics.failed(slot, failure, answer.isAnswered);
+  const ended = { endedAt: Date.now(), requestId, path, slot, code, seconds, failure, record: call.record };
+  log.closed(ended);
+  recent?.add(ended);
+  trace?.ended?.(ended);
 }
 
 /** The name may be any text of a client: it is not repeated. */
