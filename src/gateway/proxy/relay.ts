@@ -8,9 +8,9 @@ import { EventStream, unfitAnswer } from "../relay/event-stream.ts";
 import { ModelRename } from "../relay/rename.ts";
 import { BufferedAnswer, wholeAsEvents } from "../relay/whole.ts";
 import type { BufferBudget } from "../slots/budget.ts";
-import type { AnswerReader, BackendAnswer } from "./backend-answer.ts";
 import { clientGone } from "./call.ts";
 import type { Place } from "./recipient.ts";
+import type { AnswerReader, BackendAnswer } from "./send.ts";
 
 type RelayedPlace = Pick<Place, "route" | "masked">;
 

@@ -1,8 +1,10 @@
-import { ExchangeError } from "../../lib/exchange.ts";
+import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead } from "../../lib/exchange.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
+import { onAbort } from "../../lib/on-abort.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import { AnswerMeter } from "../relay/answer-usage.ts";
 import { dropBody } from "../routing/route-request.ts";
-import type { GatewayMetrics } from "../telemetry/metrics.ts";
-import { BackendAnswer } from "./backend-answer.ts";
+import type { GatewayMetrics, SlotMetrics } from "../telemetry/metrics.ts";
 import type { Place, Recipient } from "./recipient.ts";
 
 /** The rest of a longer error of a backend is not read; of a slower one, what has arrived by then is reported. */
@@ -25,7 +27,7 @@ export async function send(
   { metrics, errorMs = defaultErrorMs }: SendOptions,
 ): Promise<BackendAnswer> {
   for (;;) {
-    const answer = new BackendAnswer({ to, place, slotMetrics: metrics.ofSlot(place.name) });
+    const answer = new BackendAnswer(place, to, metrics.ofSlot(place.name));
     try {
       answer.send();
       const head = await answer.head;
@@ -67,5 +69,166 @@ async function errorOf(answer: BackendAnswer, limitMs: number): Promise<Buffer> 
   } finally {
     clearTimeout(timer);
     answer.unread();
+  }
+}
+
+/** The reader of an answer after its head. */
+export type AnswerReader = Omit<ExchangeEvents, "onHead">;
+
+/**
+ * One backend's answer as it arrives: its head as a promise, and what follows to a reader. What comes before there is a reader
+ * is kept. Disposing it ends the exchange, and notes what the backend has done.
+ */
+export class BackendAnswer implements ExchangeEvents, Disposable {
+  readonly meter = new AnswerMeter();
+  readonly #to: Recipient;
+  readonly #place: Place;
+  readonly #slotMetrics: SlotMetrics;
+  readonly #head = Promise.withResolvers<ResponseHead>();
+  readonly #abort: Disposable;
+  /** When the head came, the kernel had all bytes of the request. */
+  isSent = false;
+  #headAt: number | undefined;
+  #exchange: Exchange | undefined;
+  #reader: AnswerReader | undefined;
+  #early: Buffer[] = [];
+  /** Undefined while more may come; null: whole. */
+  #end: Error | null | undefined;
+  #tokens: TokenTimes | undefined;
+
+  constructor(place: Place, to: Recipient, slotMetrics: SlotMetrics) {
+    this.#place = place;
+    this.#to = to;
+    this.#slotMetrics = slotMetrics;
+    this.#abort = onAbort(to.signal, (reason) => this.#cut(reason));
+  }
+
+  /** Rejects with ExchangeError where there is no answer, and with the reason for which its recipient is cancelled. */
+  get head(): Promise<ResponseHead> {
+    return this.#head.promise;
+  }
+
+  get exchange(): Exchange | undefined {
+    return this.#exchange;
+  }
+
+  /** Makes one attempt. Throws ApiError where none is to be made now. */
+  send(): void {
+    if (this.#end === undefined) this.#exchange = this.#place.send(this);
+  }
+
+  /** From now on the reader gets what comes, and first what has come already. */
+  read(reader: AnswerReader): void {
+    this.#reader = reader;
+    while (this.#reader === reader) {
+      const chunk = this.#early.shift();
+      if (chunk === undefined) break;
+      reader.onData(chunk);
+    }
+    if (this.#end === undefined || this.#reader !== reader) return;
+    if (this.#end === null) reader.onEnd();
+    else reader.onError(this.#end);
+  }
+
+  /** The reader wants no more; what comes is kept for the next one. */
+  unread(): void {
+    this.#reader = undefined;
+  }
+
+  /** No other attempt follows. */
+  noteFirstByte(): void {
+    if (this.#headAt === undefined) return;
+    for (const client of this.#to.clients) client.noteFirstByte(this.#headAt);
+  }
+
+  /** Tokens of a stream have arrived. */
+  noteTokens(count: number): void {
+    if (this.#tokens === undefined) for (const client of this.#to.clients) client.noteFirstToken();
+    this.#tokens ??= new TokenTimes(this.#slotMetrics);
+    this.#tokens.arrived(count);
+  }
+
+  onHead(head: ResponseHead): void {
+    this.#place.heard();
+    this.#headAt = performance.now();
+    // Now: a short answer may end before its head is read.
+    this.isSent = this.#exchange?.isSent === true;
+    this.#head.resolve(head);
+  }
+
+  onData(chunk: Buffer): void {
+    if (this.#end !== undefined) return;
+    this.#place.heard();
+    if (this.#reader === undefined) this.#early.push(chunk);
+    else this.#reader.onData(chunk);
+  }
+
+  onEnd(): void {
+    if (this.#end !== undefined) return;
+    this.#end = null;
+    this.#reader?.onEnd();
+  }
+
+  onError(error: Error): void {
+    if (this.#end !== undefined) return;
+    this.#fail(this.#place.failed(error));
+  }
+
+  [Symbol.dispose](): void {
+    this.#note();
+    this.#abort[Symbol.dispose]();
+    this.#reader = undefined;
+    this.#early = [];
+    if (this.#end !== undefined) return;
+    this.#end = null;
+    this.#exchange?.abort();
+  }
+
+  #cut(reason: unknown): void {
+    if (this.#end !== undefined) return;
+    this.#exchange?.abort();
+    this.#fail(reason instanceof Error ? reason : new Error(String(reason)));
+  }
+
+  #fail(error: Error): void {
+    this.#end = error;
+    this.#head.reject(error);
+    this.#reader?.onError(error);
+  }
+
+  /** Adds the backend's tokens and time to the slot's metrics and to each client's record. */
+  #note(): void {
+    const { usage } = this.meter;
+    const tokensIn = usage?.input;
+    const tokensOut = usage?.output ?? this.#tokens?.count;
+    this.#slotMetrics.tokensIn.value += tokensIn ?? 0;
+    // Tokens that have arrived are counted already, and a counter does not fall.
+    this.#slotMetrics.tokensOut.value += Math.max(0, (tokensOut ?? 0) - (this.#tokens?.count ?? 0));
+    const { attempt, route } = this.#place;
+    this.#place.answered(this.#end === null, usage, tokensOut);
+    if (attempt === undefined) return;
+    for (const client of this.#to.clients)
+      client.record.engine = { ...attempt, model: route.backendRequest.served, tokensIn, tokensOut };
+  }
+}
+
+/** The tokens of one stream, as they arrive from the engine. */
+class TokenTimes {
+  readonly #metrics: Pick<SlotMetrics, "betweenTokens" | "tokensOut">;
+  #lastAt = 0;
+  /** So many are in the slot's metrics already. */
+  count = 0;
+
+  constructor(metrics: Pick<SlotMetrics, "betweenTokens" | "tokensOut">) {
+    this.#metrics = metrics;
+  }
+
+  /** Counted at once: an answer may take minutes. Tokens that arrive together took equal parts of the time. */
+  arrived(count: number): void {
+    const now = steadyNow();
+    if (this.count > 0) this.#metrics.betweenTokens.observeEach((now - this.#lastAt) / 1000 / count, count);
+    this.#lastAt = now;
+    this.count += count;
+    this.#metrics.tokensOut.value += count;
   }
 }
