@@ -2,7 +2,7 @@ import type { Kind } from "../../api/names.ts";
 import { abnormalConditions, type Condition } from "../../api/conditions.ts";
 import { resourceKey } from "../../api/resource-status.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
-import { slotConditions } from "../routing/slot-conditions.ts";
+import { slotConditions } from "../slots/availability.ts";
 import { upstreamConditions, type LostRef } from "../providers/conditions.ts";
 import type { Upstreams, UpstreamView } from "../providers/upstreams.ts";
 

@@ -18,7 +18,7 @@ import { isAvailable } from "../../api/states.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
 import { holdersOf, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
 import type { Admission } from "../slots/admission.ts";
-import { slotConditions } from "../routing/slot-conditions.ts";
+import { slotConditions } from "../slots/availability.ts";
 import { emptyStatus, type SlotStatus } from "../../api/status.ts";
 import type { Traffic } from "../slots/traffic.ts";
 import { lastOfModel, loadSecondsOf } from "./benchmark-views.ts";

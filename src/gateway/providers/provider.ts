@@ -3,7 +3,7 @@ import type { Pool } from "undici";
 import { ApiError } from "../../api/errors.ts";
 import type { Transport } from "../../lib/exchange.ts";
 import { AnswerTooLarge, wholeAnswer } from "../../lib/whole-answer.ts";
-import type { WaitPlace } from "../slots/admission.ts";
+import type { WaitReport } from "../slots/wait-report.ts";
 import { SlotQueue, type QueuedClient } from "../slots/slot-queue.ts";
 import { parseForeign } from "../../lib/json.ts";
 import type { CircuitState } from "./circuit.ts";
@@ -110,8 +110,7 @@ export class Provider {
     });
   }
 
-  /** The place of a waiting request, as it may be reported. */
-  placeOf(request: QueuedClient): WaitPlace {
+  waitReport(request: QueuedClient): WaitReport {
     const position = this.queue.position(request);
     return { at: "upstream", name: this.options.name, state: "queued", position, progress: undefined };
   }

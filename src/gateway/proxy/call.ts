@@ -2,7 +2,8 @@ import type { ServerResponse } from "node:http";
 import type { ApiError } from "../../api/errors.ts";
 import type { DenseMember } from "../../lib/dense-set.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { Admission, WaitPlace } from "../slots/admission.ts";
+import type { Admission } from "../slots/admission.ts";
+import type { WaitReport } from "../slots/wait-report.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
@@ -147,7 +148,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
     const { admission, metrics } = this.#options;
     admission.recheck(waitQueue);
     const queued = new QueuedCall(this, waitQueue, { metrics, prompt });
-    return admission.arrive(waitQueue, queued) ?? queued.wait(() => admission.place(waitQueue, queued));
+    return admission.arrive(waitQueue, queued) ?? queued.wait(() => admission.waitReport(waitQueue, queued));
   }
 
   /** Tells the client and the log what of the request the backend does not get. */
@@ -175,10 +176,10 @@ export class Call implements DenseMember, Recipient, ServedClient {
     else series.observeAs(seconds, "request_id", this.requestId);
   }
 
-  hold(place: () => WaitPlace | undefined): Disposable | undefined {
+  hold(report: () => WaitReport): Disposable | undefined {
     if (!this.record.isStream) return undefined;
     this.#hold ??= new StreamHold(this.answer, this.#options.holdTimes);
-    return this.#hold.at(place);
+    return this.#hold.during(report);
   }
 
   /** The charge of the request's body, until the body is sent and released. */

@@ -6,7 +6,7 @@ import { Answer } from "../relay/answer.ts";
 import type { CacheSync } from "../routing/cache-sync.ts";
 import type { Target } from "../routing/resolve.ts";
 import { routeTo, type ProviderRoute, type SlotRoute } from "../routing/route-request.ts";
-import type { WaitPlace } from "../slots/admission.ts";
+import type { WaitReport } from "../slots/wait-report.ts";
 import type { BufferBudget } from "../slots/budget.ts";
 import type { AccessLog } from "../telemetry/access-log.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
@@ -127,7 +127,7 @@ export class ModelProxy {
   async #awaitMeaning(asked: V1Request, call: Call): Promise<Target> {
     call.charge.check();
     const since = steadyNow();
-    using _ = call.hold(() => unknownPlace);
+    using _ = call.hold(() => unknownWait);
     const target = await this.#options.cacheSync.wait(asked, call.signal);
     call.record.heldMs += steadyNow() - since;
     return target;
@@ -179,7 +179,7 @@ function record(call: Call, { metrics, log, recent }: ModelProxyOptions): void {
 }
 
 /** The name may be any text of a client: it is not repeated. */
-const unknownPlace: WaitPlace = { at: "slot", name: "unknown", state: "offline", position: 0, progress: undefined };
+const unknownWait: WaitReport = { at: "slot", name: "unknown", state: "offline", position: 0, progress: undefined };
 
 function slotOf(target: Target): string {
   return target.kind === "upstream" ? `upstream ${target.model.upstream}` : target.slot.name;

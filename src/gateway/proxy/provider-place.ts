@@ -91,7 +91,7 @@ export class ProviderPlace implements Place {
       this.#lease =
         provider.arrive(queued) ??
         (await leaseOf(
-          queued.wait(() => provider.placeOf(queued)),
+          queued.wait(() => provider.waitReport(queued)),
           this.#to.signal,
         ));
     } catch (error) {

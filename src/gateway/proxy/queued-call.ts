@@ -1,7 +1,7 @@
 import type { ApiError } from "../../api/errors.ts";
 import { onAbort } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { WaitPlace } from "../slots/admission.ts";
+import type { WaitReport } from "../slots/wait-report.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
 import type { Refusal, SlotQueue } from "../slots/slot-queue.ts";
 import type { Waiter } from "../slots/wait-queue.ts";
@@ -64,9 +64,9 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
   }
 
   /** Called where the request was not admitted at its arrival. */
-  wait(place: () => WaitPlace): this {
+  wait(report: () => WaitReport): this {
     this.#since = steadyNow();
-    this.#hold = this.#of.hold(place);
+    this.#hold = this.#of.hold(report);
     return this;
   }
 

@@ -1,7 +1,7 @@
 import type { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeEvents, ResponseHead } from "../../lib/exchange.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
-import type { WaitPlace } from "../slots/admission.ts";
+import type { WaitReport } from "../slots/wait-report.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -58,8 +58,8 @@ export interface ServedClient {
   readonly hasBegun: boolean;
   /** When it first waited, by the steady clock; a request that waits again has no more time. */
   waitsSince: number | undefined;
-  /** Until it is disposed, the client of a stream gets comments about its place, so that nobody times out. */
-  hold(place: () => WaitPlace | undefined): Disposable | undefined;
+  /** Until it is disposed, the client of a stream gets comments about its wait, so that nobody times out. */
+  hold(report: () => WaitReport): Disposable | undefined;
   /** A wait has ended after so many milliseconds, `holdMs` of them because the slot was not loaded. */
   noteWait(waitMs: number, holdMs: number): void;
   /** Once, for the last attempt. `at`: by `performance.now()`. */

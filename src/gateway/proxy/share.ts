@@ -197,7 +197,7 @@ class SharedStream implements Recipient {
     }
     this.#members.set(
       call,
-      queued.wait(() => admission.place(waitQueue, queued)),
+      queued.wait(() => admission.waitReport(waitQueue, queued)),
     );
     queued.lease.then(
       (lease) => turn.admit(lease),

@@ -1,5 +1,5 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { WaitPlace } from "../slots/admission.ts";
+import type { WaitReport } from "../slots/wait-report.ts";
 import type { Answer } from "../relay/answer.ts";
 
 export interface HoldTimes {
@@ -18,7 +18,7 @@ export class StreamHold implements Disposable {
   readonly #since = steadyNow();
   readonly #everyMs: number;
   /** Undefined: it does not wait now, but may wait again where an engine cannot be reached. */
-  #place: (() => WaitPlace | undefined) | undefined;
+  #report: (() => WaitReport) | undefined;
   #timer: NodeJS.Timeout;
 
   constructor(answer: Answer, { firstCommentMs, everyMs }: HoldTimes) {
@@ -27,12 +27,12 @@ export class StreamHold implements Disposable {
     this.#timer = setTimeout(() => this.#sendComment(), firstCommentMs);
   }
 
-  /** The client waits at that place until the wait is disposed. */
-  at(place: () => WaitPlace | undefined): Disposable {
-    this.#place = place;
+  /** The client waits until the result is disposed. */
+  during(report: () => WaitReport): Disposable {
+    this.#report = report;
     return {
       [Symbol.dispose]: () => {
-        if (this.#place === place) this.#place = undefined;
+        if (this.#report === report) this.#report = undefined;
       },
     };
   }
@@ -43,16 +43,16 @@ export class StreamHold implements Disposable {
 
   #sendComment(): void {
     if (this.#answer.isAnswered || this.#answer.isOver) return;
-    const place = this.#place?.();
-    if (place !== undefined) {
+    const report = this.#report?.();
+    if (report !== undefined) {
       this.#answer.hold();
-      this.#answer.comment(`waiting ${describe(place, steadyNow() - this.#since)}`);
+      this.#answer.comment(`waiting ${describe(report, steadyNow() - this.#since)}`);
     }
     this.#timer = setTimeout(() => this.#sendComment(), this.#everyMs);
   }
 }
 
-function describe({ at, name, state, position, progress, doing }: WaitPlace, waitedMs: number): string {
+function describe({ at, name, state, position, progress, doing }: WaitReport, waitedMs: number): string {
   const words = [`${at}=${name}`, `state=${state}`];
   if (progress !== undefined) words.push(`progress=${progress}%`);
   if (position > 0) words.push(`position=${position}`);

@@ -7,21 +7,8 @@ import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 import { availabilityOf } from "./availability.ts";
 import type { Backend, UnqueuedLease } from "./backend.ts";
 import type { BackendLease } from "./backend-set.ts";
-import { swapProgress } from "./swap-progress.ts";
+import { waitReportOf, type WaitReport } from "./wait-report.ts";
 import { closedLimits, limitsOf, WaitQueue, type Waiter } from "./wait-queue.ts";
-
-/** The place of a waiting client, as it may be reported. */
-export interface WaitPlace {
-  /** A slot or an upstream, with its name. */
-  readonly at: "slot" | "upstream";
-  readonly name: string;
-  /** `queued` at a loaded slot, else the slot's state. */
-  readonly state: string;
-  readonly position: number;
-  readonly progress: number | undefined;
-  /** The slot's step before it loads the requested model; absent: `state` says all. */
-  readonly doing?: string;
-}
 
 export interface AdmissionOptions {
   readonly index: () => ResolutionIndex;
@@ -154,17 +141,8 @@ export class Admission {
     return lost;
   }
 
-  place(waitQueue: WaitQueue, waiter?: Waiter): WaitPlace {
-    const status = this.#options.index().slots.get(waitQueue.slot)?.status;
-    const { bytesDone, bytesTotal } = status?.progress ?? {};
-    return {
-      at: "slot",
-      name: waitQueue.slot,
-      state: waitQueue.queue.gate === "open" ? "queued" : (status?.state ?? "offline"),
-      position: waiter === undefined ? 0 : waitQueue.queue.position(waiter),
-      progress: bytesDone === undefined || !bytesTotal ? undefined : Math.floor((100 * bytesDone) / bytesTotal),
-      ...(waitQueue.ref === undefined ? {} : swapProgress(waitQueue.ref, status)),
-    };
+  waitReport(waitQueue: WaitQueue, waiter?: Waiter): WaitReport {
+    return waitReportOf(waitQueue, this.#options.index().slots.get(waitQueue.slot)?.status, waiter);
   }
 
   /** The queues of a slot's models, where requests choose its model. */

@@ -3,12 +3,12 @@ import { nameOfStart, outlivesBoot, publishedId } from "../../api/engine-identit
 import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole } from "../../api/names.ts";
 import { bearerFor } from "../../api/published-slot.ts";
+import type { OnRequest } from "../../api/on-request.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { isAvailable } from "../../api/states.ts";
 import type { OperatorLiveness } from "../../store/store.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { failureMessage } from "./failure-messages.ts";
-import { failureOfRef } from "./swap-progress.ts";
 
 export interface Endpoint {
   readonly host: string;
@@ -113,6 +113,22 @@ export function invalidSpec({ conditions }: SlotStatus): Condition | undefined {
   return stalled?.status === "True" && stalled.reason === "InvalidSpec" ? stalled : undefined;
 }
 
+/** A slot's conditions, corrected for a lost operator. */
+export function slotConditions(conditions: readonly Condition[], isOperatorLost: boolean): readonly Condition[] {
+  if (!isOperatorLost) return conditions;
+  // Without an operator, conditions of engines are out of date.
+  return conditions.map((condition) =>
+    condition.type === "Ready"
+      ? {
+          ...condition,
+          status: "Unknown",
+          reason: "OperatorLost",
+          message: "no heartbeat of the operator for 5 s",
+        }
+      : condition,
+  );
+}
+
 /** While the main process serves, failures in the status are the other process's. */
 function isFailing(status: SlotStatus): boolean {
   if (status.failures === 0) return false;
@@ -166,6 +182,29 @@ function ofOtherModel({ name, status }: KnownSlot, ref: string, now: number): Av
   return isNear
     ? { kind: "shut", reopensInMs: failed.reopensInMs, failure: failed.failure }
     : { kind: "closed", failure: failed.failure };
+}
+
+/** The failure of a model that could not be loaded and is not tried again yet. */
+function failureOfRef(
+  slot: string,
+  choice: OnRequest,
+  ref: string,
+  now: number,
+):
+  | { readonly failure: ApiError; readonly reopensInMs: number; readonly failures: number; readonly isStalled: boolean }
+  | undefined {
+  const failed = choice.failed.find((each) => each.ref === ref);
+  if (failed === undefined) return undefined;
+  const reopensInMs = Date.parse(failed.retryAt) - now;
+  if (reopensInMs <= 0) return undefined;
+  const { reason, failures, isStalled, retryAt } = failed;
+  const message = failureMessage(reason);
+  const failure = new ApiError("slot.failed", {
+    message: `slot ${slot} could not load ${ref}: ${message}`,
+    details: { slot, ref, state: "error", reason, message, next_retry_at: retryAt },
+    headers: isStalled ? { "x-should-retry": "false" } : { "retry-after": String(Math.ceil(reopensInMs / 1000)) },
+  });
+  return { failure, reopensInMs, failures, isStalled };
 }
 
 function disabled(name: string, status: SlotStatus): ApiError {

@@ -8,7 +8,7 @@ import { send } from "../../../src/gateway/proxy/send.ts";
 import type { ProviderOptions } from "../../../src/gateway/providers/provider-options.ts";
 import { Provider } from "../../../src/gateway/providers/provider.ts";
 import type { ProviderRoute } from "../../../src/gateway/routing/route-request.ts";
-import type { WaitPlace } from "../../../src/gateway/slots/admission.ts";
+import type { WaitReport } from "../../../src/gateway/slots/wait-report.ts";
 import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
 import type { RequestBody, ResponseHead } from "../../../src/lib/exchange.ts";
 import { ValueSeries } from "../../../src/lib/metrics/families.ts";
@@ -120,7 +120,7 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
   const { model = "gpt-double", path = "/v1/chat/completions", accept = "application/json", errorMs } = asked;
   const { body = [Buffer.from('{"model":"gpt-double","messages":[]}')], client = "", hasBegun = false } = asked;
   const leaving = new AbortController();
-  let place: (() => WaitPlace | undefined) | undefined;
+  let report: (() => WaitReport) | undefined;
   let isPaused = false;
   let resumed = Promise.withResolvers<void>();
   const to: Recipient & ServedClient = {
@@ -137,8 +137,8 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
     arrive: () => assert.fail("a provider has no slot"),
     bodyDone: () => undefined,
     hold: (given) => {
-      place = given;
-      return { [Symbol.dispose]: () => (place = undefined) };
+      report = given;
+      return { [Symbol.dispose]: () => (report = undefined) };
     },
     noteWait: () => undefined,
     noteFirstByte: () => undefined,
@@ -190,7 +190,7 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
     ends: 0,
     ended,
     get position() {
-      return place?.()?.position ?? 0;
+      return report?.().position ?? 0;
     },
     leave: () => leaving.abort(clientGone),
     pause: () => {
