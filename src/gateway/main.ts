@@ -36,7 +36,7 @@ import { defaultAgainAfterMs } from "./proxy/slot-place.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
 import { GatewayMetrics } from "./telemetry/metrics.ts";
-import { defaultHoldTimes, type HoldTimes } from "./proxy/stream-hold.ts";
+import { defaultCommentTimes, type CommentTimes } from "./proxy/wait-comments.ts";
 import { openTraces } from "./telemetry/open-traces.ts";
 import { RecentRequests } from "./telemetry/recent-requests.ts";
 import { TrafficHistory } from "./telemetry/traffic-history.ts";
@@ -81,14 +81,14 @@ export interface GatewayOptions {
   /** In tests: an answer of `/api` that violates its schema is an error. */
   readonly isStrict?: boolean;
   /** The times of comments for a client that waits for a stream; shorter in tests. */
-  readonly holdTimes?: HoldTimes;
+  readonly commentTimes?: CommentTimes;
   /** Before each further attempt of a request whose connection was refused; longer in tests. */
   readonly againAfterMs?: readonly number[];
 }
 
 /** Runs the gateway until closed. Needs no operator: it serves the published state, and reports a missing one. */
 export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
-  const { log, version, holdTimes, againAfterMs, env = process.env } = options;
+  const { log, version, commentTimes, againAfterMs, env = process.env } = options;
   await using stack = new AsyncDisposableStack();
   const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
   const store = stack.use(
@@ -197,7 +197,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     traces,
     recent,
     bodyLimitBytes: config.bodyLimit,
-    holdTimes: holdTimes ?? defaultHoldTimes,
+    commentTimes: commentTimes ?? defaultCommentTimes,
     againAfterMs: againAfterMs ?? defaultAgainAfterMs,
     isDraining: () => lifetime.isDraining,
     identify: (request) => gate.principalOf(request),

@@ -38,7 +38,7 @@ describe("a slot that is busy", () => {
     const spec = { concurrency: { max: 1, queue: 2 } };
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port, spec } },
-      gateway: { holdTimes: { firstCommentMs: 30, everyMs: 30 } },
+      gateway: { commentTimes: { firstMs: 30, everyMs: 30 } },
     });
     const first = gateway.post("/v1/chat/completions", chat("one"));
     await until("the first is inside", () => script.open() === 1);

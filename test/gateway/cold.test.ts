@@ -10,7 +10,7 @@ import { until } from "../support/until.ts";
 const messages = [{ role: "user", content: "hi" }];
 const chat = { model: "primary", messages };
 const stream = { ...chat, stream: true };
-const quick = { gateway: { holdTimes: { firstCommentMs: 50, everyMs: 50 } } };
+const quick = { gateway: { commentTimes: { firstMs: 50, everyMs: 50 } } };
 /** Every capability, so that nothing is refused for want of one. */
 const capabilities = ["chat", "completions", "embeddings", "rerank", "speech", "transcription", "image"] as const;
 

@@ -97,7 +97,7 @@ describe("a stop whose time is over", () => {
     await using engine = await scriptedEngine(never);
     await using gateway = await startGateway({
       slots: { primary: { state: "starting" }, warm: { port: engine.port } },
-      gateway: { holdTimes: { firstCommentMs: 1, everyMs: 10_000 } },
+      gateway: { commentTimes: { firstMs: 1, everyMs: 10_000 } },
     });
     const asked = gateway.post("/v1/chat/completions", chat);
     const begun = [await gateway.post("/v1/chat/completions", stream)];

@@ -113,7 +113,7 @@ describe("an engine that restarts", () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port } },
-      gateway: { ...patient, holdTimes: { firstCommentMs: 50, everyMs: 50 } },
+      gateway: { ...patient, commentTimes: { firstMs: 50, everyMs: 50 } },
     });
     for (let count = 0; count < 5; count += 1) await (await gateway.post("/v1/chat/completions", chat)).text();
     assert.equal(engine.connections(), 1, "a warm slot keeps its connection");

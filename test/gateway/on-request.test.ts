@@ -58,7 +58,7 @@ describe("a request to a slot whose model requests choose", () => {
     await using gateway = await startGateway({
       slots: { coder: choosing("small", "large", { state: "unloading" }) },
       registry,
-      gateway: { holdTimes: { firstCommentMs: 10, everyMs: 20 } },
+      gateway: { commentTimes: { firstMs: 10, everyMs: 20 } },
     });
     const response = await gateway.post("/v1/chat/completions", chat("large", true));
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();

@@ -69,7 +69,7 @@ test(`${requests} requests of all kinds leave nothing behind`, { timeout: 900_00
     gateway: {
       log: pino({ level: "info" }, { write: () => undefined }),
       accessLog: pino({ base: { component: "gateway" } }, { write: () => undefined }),
-      holdTimes: { firstCommentMs: 20, everyMs: 20 },
+      commentTimes: { firstMs: 20, everyMs: 20 },
     },
   });
   const round = async (count: number): Promise<number> => {

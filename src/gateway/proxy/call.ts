@@ -17,7 +17,7 @@ import type { RequestTrace } from "../telemetry/trace-context.ts";
 import type { V1Request, V1Route } from "../v1/route.ts";
 import { QueuedCall } from "./queued-call.ts";
 import type { Recipient, ServedClient, Turn } from "./recipient.ts";
-import { StreamHold, type HoldTimes } from "./stream-hold.ts";
+import { WaitComments, type CommentTimes } from "./wait-comments.ts";
 
 /** The client of a request, for queues and shared streams. */
 export interface Principal {
@@ -45,7 +45,7 @@ interface CallOptions {
   readonly metrics: GatewayMetrics;
   /** Bounds the memory of bodies and answers. */
   readonly budget: BufferBudget;
-  readonly holdTimes: HoldTimes;
+  readonly commentTimes: CommentTimes;
   readonly recent?: Pick<RecentRequests, "keepBody">;
 }
 
@@ -66,7 +66,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
   readonly #cancelled = new AbortController();
   readonly #closed = Promise.withResolvers<void>();
   readonly #options: CallOptions;
-  #hold: StreamHold | undefined;
+  #comments: WaitComments | undefined;
   #charge: Charge;
   #slot = noSlot;
   #series: RouteMetrics | undefined;
@@ -79,7 +79,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
     this.#charge = new Charge(options.budget);
     this.#options = options;
     response.on("close", () => {
-      this.#hold?.[Symbol.dispose]();
+      this.#comments?.[Symbol.dispose]();
       this.#charge.end();
       if (!response.writableFinished) this.cancel(clientGone);
       this.#closed.resolve();
@@ -176,10 +176,10 @@ export class Call implements DenseMember, Recipient, ServedClient {
     else series.observeAs(seconds, "request_id", this.requestId);
   }
 
-  hold(report: () => WaitReport): Disposable | undefined {
+  reportWait(report: () => WaitReport): Disposable | undefined {
     if (!this.record.isStream) return undefined;
-    this.#hold ??= new StreamHold(this.answer, this.#options.holdTimes);
-    return this.#hold.during(report);
+    this.#comments ??= new WaitComments(this.answer, this.#options.commentTimes);
+    return this.#comments.during(report);
   }
 
   /** The charge of the request's body, until the body is sent and released. */

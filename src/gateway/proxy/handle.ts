@@ -22,7 +22,7 @@ import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
 import { SlotPlace, type SlotEntry, type SlotPlaceOptions } from "./slot-place.ts";
 import { SharedStreams } from "./share.ts";
-import type { HoldTimes } from "./stream-hold.ts";
+import type { CommentTimes } from "./wait-comments.ts";
 
 export interface ModelProxyOptions extends SlotPlaceOptions {
   readonly cacheSync: CacheSync;
@@ -35,7 +35,7 @@ export interface ModelProxyOptions extends SlotPlaceOptions {
   /** Undefined: traces have no receiver. */
   readonly traces?: Pick<Traces, "begin"> | undefined;
   readonly bodyLimitBytes: number;
-  readonly holdTimes: HoldTimes;
+  readonly commentTimes: CommentTimes;
   /** The gateway accepts no new requests. */
   readonly isDraining: () => boolean;
   /** Throws ApiError for refused credentials, and for a refused host or site. */
@@ -127,7 +127,7 @@ export class ModelProxy {
   async #awaitMeaning(asked: V1Request, call: Call): Promise<Target> {
     call.charge.check();
     const since = steadyNow();
-    using _ = call.hold(() => unknownWait);
+    using _ = call.reportWait(() => unknownWait);
     const target = await this.#options.cacheSync.wait(asked, call.signal);
     call.record.heldMs += steadyNow() - since;
     return target;

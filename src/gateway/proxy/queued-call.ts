@@ -33,7 +33,7 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
   readonly #metrics: QueuedCallOptions["metrics"];
   #turn: PromiseWithResolvers<Lease> | undefined;
   #since: number | undefined;
-  #hold: Disposable | undefined;
+  #reporting: Disposable | undefined;
 
   constructor(of: ServedClient, at: LeaseQueue<Lease>, { metrics, prompt, group }: QueuedCallOptions) {
     this.#of = of;
@@ -66,7 +66,7 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
   /** Called where the request was not admitted at its arrival. */
   wait(report: () => WaitReport): this {
     this.#since = steadyNow();
-    this.#hold = this.#of.hold(report);
+    this.#reporting = this.#of.reportWait(report);
     return this;
   }
 
@@ -87,7 +87,7 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
   [Symbol.dispose](): void {
     if (this.#since === undefined) return;
     this.#at.queue.leave(this);
-    this.#hold?.[Symbol.dispose]();
+    this.#reporting?.[Symbol.dispose]();
     const now = steadyNow();
     const waitMs = now - this.#since;
     const holdMs = this.#at.queue.heldMs(waitMs, now);

@@ -59,7 +59,7 @@ export interface ServedClient {
   /** When it first waited, by the steady clock; a request that waits again has no more time. */
   waitsSince: number | undefined;
   /** Until it is disposed, the client of a stream gets comments about its wait, so that nobody times out. */
-  hold(report: () => WaitReport): Disposable | undefined;
+  reportWait(report: () => WaitReport): Disposable | undefined;
   /** A wait has ended after so many milliseconds, `holdMs` of them because the slot was not loaded. */
   noteWait(waitMs: number, holdMs: number): void;
   /** Once, for the last attempt. `at`: by `performance.now()`. */

@@ -196,7 +196,7 @@ export class SlotPlace implements Place {
   async #pause(ms: number): Promise<void> {
     const { admission } = this.#options;
     using stack = new DisposableStack();
-    for (const client of this.#to.clients) stack.use(client.hold(() => admission.waitReport(this.#waitQueue)));
+    for (const client of this.#to.clients) stack.use(client.reportWait(() => admission.waitReport(this.#waitQueue)));
     await pause(ms, this.#to.signal);
   }
 }

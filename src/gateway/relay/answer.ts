@@ -91,7 +91,7 @@ export class Answer implements AnswerSink, Flushable {
     return this.#response.headersSent;
   }
 
-  /** The engine's answer has begun; a hold does not count. */
+  /** The engine's answer has begun; comments of a wait do not count. */
   get isAnswered(): boolean {
     return this.#isAnswered;
   }
@@ -102,7 +102,7 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   /** Begins the stream of a waiting client, so that neither the client nor a proxy times out. */
-  hold(): void {
+  beginEarly(): void {
     if (this.hasBegun || this.isOver) return;
     this.#writeHead(200, { "content-type": "text/event-stream" });
     this.#response.flushHeaders();
@@ -116,10 +116,10 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   begin(status: number, headers: AnswerHeaders): void {
-    const isHeld = this.hasBegun;
-    if (isHeld && !isEventStream(headers["content-type"])) throw new NotAStream();
+    const { hasBegun } = this;
+    if (hasBegun && !isEventStream(headers["content-type"])) throw new NotAStream();
     this.#isAnswered = true;
-    if (!isHeld) this.#writeHead(status, headers);
+    if (!hasBegun) this.#writeHead(status, headers);
   }
 
   #writeHead(status: number, headers: AnswerHeaders): void {

@@ -136,7 +136,7 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
     trace: undefined,
     arrive: () => assert.fail("a provider has no slot"),
     bodyDone: () => undefined,
-    hold: (given) => {
+    reportWait: (given) => {
       report = given;
       return { [Symbol.dispose]: () => (report = undefined) };
     },

@@ -192,7 +192,7 @@ describe("a provider behind the gateway", () => {
   it("reports their position to streams that wait for one of maxConcurrent", async () => {
     await using at = await site(
       { maxConcurrent: 1 },
-      { gateway: { ...gatewayOptions, holdTimes: { firstCommentMs: 20, everyMs: 20 } } },
+      { gateway: { ...gatewayOptions, commentTimes: { firstMs: 20, everyMs: 20 } } },
     );
     at.double.fail({ kind: "hang" });
     const first = at.chat();

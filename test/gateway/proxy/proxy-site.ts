@@ -13,7 +13,7 @@ import { defaultAgainAfterMs } from "../../../src/gateway/proxy/slot-place.ts";
 import { buildIndex, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
 import { GatewayMetrics } from "../../../src/gateway/telemetry/metrics.ts";
 import { plainErrors } from "../../../src/gateway/http/error-form.ts";
-import { defaultHoldTimes } from "../../../src/gateway/proxy/stream-hold.ts";
+import { defaultCommentTimes } from "../../../src/gateway/proxy/wait-comments.ts";
 import { Traffic } from "../../../src/gateway/slots/traffic.ts";
 import { Upstreams } from "../../../src/gateway/providers/upstreams.ts";
 import type { Destination, BackendRequest, V1Request, V1Route } from "../../../src/gateway/v1/route.ts";
@@ -295,7 +295,7 @@ export class ProxySite {
       metrics,
       log: new AccessLog({ log: pino({ level: "silent" }), lines: undefined }),
       bodyLimitBytes: 1000,
-      holdTimes: defaultHoldTimes,
+      commentTimes: defaultCommentTimes,
       againAfterMs: defaultAgainAfterMs,
       isDraining: () => false,
       identify: (request): Principal => ({ ...this.#visitOf(request).wish, owner: "" }),

@@ -71,7 +71,7 @@ describe("Answer", () => {
   it("is sent in chunks that end with it, also behind another answer on the same connection", async () => {
     const respond: RequestListener = (request, response) => {
       const answer = new Answer(response, "id-1");
-      answer.hold();
+      answer.beginEarly();
       answer.comment("wait");
       answer.begin(200, stream);
       answer.write(Buffer.from(`data: ${request.url}\n`));
@@ -156,14 +156,14 @@ describe("Answer", () => {
   it("holds a client with a stream's head and comments, and then takes nothing but a stream", async () => {
     const { status, body } = await read((answer) => {
       answer.comment("too early");
-      answer.hold();
-      answer.hold();
+      answer.beginEarly();
+      answer.beginEarly();
       answer.comment("waiting");
       assert.throws(() => answer.begin(200, { "content-type": "application/json" }), NotAStream);
       answer.begin(200, stream);
       answer.end(Buffer.from("data: x\n\n"));
       answer.comment("too late");
-      answer.hold();
+      answer.beginEarly();
     });
     assert.equal(status, 200);
     assert.match(body, /: waiting\n\n[^]*data: x\n\n/);

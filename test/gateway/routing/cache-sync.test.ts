@@ -19,7 +19,7 @@ import { until } from "../../support/until.ts";
 
 const messages = [{ role: "user", content: "hi" }];
 const ask = (model: string): object => ({ model, messages });
-const quick = { gateway: { holdTimes: { firstCommentMs: 50, everyMs: 50 } } };
+const quick = { gateway: { commentTimes: { firstMs: 50, everyMs: 50 } } };
 interface State {
   liveness: OperatorLiveness;
   isSettled: boolean;
@@ -180,8 +180,8 @@ describe("a request that arrives before the operator has published all slots", (
 
   it("is forgotten when its client leaves, and refused when the gateway stops", async () => {
     // No comment, which would begin the stream: its refusal would be an event then.
-    const holdTimes = { firstCommentMs: 600_000, everyMs: 600_000 };
-    await using gateway = await startGateway({ operator: "none", gateway: { holdTimes } });
+    const commentTimes = { firstMs: 600_000, everyMs: 600_000 };
+    await using gateway = await startGateway({ operator: "none", gateway: { commentTimes } });
     const leaving = new AbortController();
     const left = gateway.post("/v1/chat/completions", ask("primary"), { signal: leaving.signal });
     const waiting = [ask("primary"), { ...ask("other"), stream: true }];

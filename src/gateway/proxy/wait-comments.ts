@@ -2,18 +2,18 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import type { WaitReport } from "../slots/wait-report.ts";
 import type { Answer } from "../relay/answer.ts";
 
-export interface HoldTimes {
+export interface CommentTimes {
   /** Milliseconds before the first comment, so that an early failure keeps its status. */
-  readonly firstCommentMs: number;
+  readonly firstMs: number;
   /** Milliseconds between two comments. */
   readonly everyMs: number;
 }
 
 /** CONTRACT "Cold slots". */
-export const defaultHoldTimes: HoldTimes = { firstCommentMs: 5000, everyMs: 10_000 };
+export const defaultCommentTimes: CommentTimes = { firstMs: 5000, everyMs: 10_000 };
 
 /** Sends comments to a client that waits for its stream, so that neither it nor a proxy times out. */
-export class StreamHold implements Disposable {
+export class WaitComments implements Disposable {
   readonly #answer: Answer;
   readonly #since = steadyNow();
   readonly #everyMs: number;
@@ -21,10 +21,10 @@ export class StreamHold implements Disposable {
   #report: (() => WaitReport) | undefined;
   #timer: NodeJS.Timeout;
 
-  constructor(answer: Answer, { firstCommentMs, everyMs }: HoldTimes) {
+  constructor(answer: Answer, { firstMs, everyMs }: CommentTimes) {
     this.#answer = answer;
     this.#everyMs = everyMs;
-    this.#timer = setTimeout(() => this.#sendComment(), firstCommentMs);
+    this.#timer = setTimeout(() => this.#sendComment(), firstMs);
   }
 
   /** The client waits until the result is disposed. */
@@ -45,7 +45,7 @@ export class StreamHold implements Disposable {
     if (this.#answer.isAnswered || this.#answer.isOver) return;
     const report = this.#report?.();
     if (report !== undefined) {
-      this.#answer.hold();
+      this.#answer.beginEarly();
       this.#answer.comment(`waiting ${describe(report, steadyNow() - this.#since)}`);
     }
     this.#timer = setTimeout(() => this.#sendComment(), this.#everyMs);
