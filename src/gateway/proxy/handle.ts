@@ -5,7 +5,7 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { Answer } from "../relay/answer.ts";
 import type { CacheSync } from "../routing/cache-sync.ts";
 import type { Target } from "../routing/resolve.ts";
-import { routeTo, type ProviderRoute, type SlotRoute } from "../routing/route-request.ts";
+import { prepare, type PreparedForProvider, type PreparedForSlot } from "../routing/prepare.ts";
 import type { WaitReport } from "../slots/wait-report.ts";
 import type { BufferBudget } from "../slots/budget.ts";
 import type { AccessLog } from "../telemetry/access-log.ts";
@@ -68,9 +68,9 @@ export class ModelProxy {
       call.signal.throwIfAborted();
       const target = cacheSync.resolve(asked) ?? (await this.#awaitMeaning(asked, call));
       call.slot = slotOf(target);
-      const query = routeTo(asked, target);
-      call.noteLeftOut(query.backendRequest.leftOut);
-      const entry = this.#entryFor(query, call);
+      const prepared = prepare(asked, target);
+      call.noteLeftOut(prepared.backendRequest.leftOut);
+      const entry = this.#entryFor(prepared, call);
       const shared = "waitQueue" in entry ? this.#shared.join(entry, call) : undefined;
       if (shared !== undefined) return await shared;
       using place = this.#placeAt(entry, call);
@@ -134,20 +134,20 @@ export class ModelProxy {
   }
 
   /** Throws ApiError where the request may not wait, or its provider is gone. */
-  #entryFor(route: SlotRoute | ProviderRoute, call: Call): SlotEntry | ProviderEntry {
+  #entryFor(prepared: PreparedForSlot | PreparedForProvider, call: Call): SlotEntry | ProviderEntry {
     const { admission, upstreams } = this.#options;
-    if ("slot" in route) {
-      const waitQueue = admission.waitQueueOf(route.slot.name, route.role, route.ref);
+    if ("slot" in prepared) {
+      const waitQueue = admission.waitQueueOf(prepared.slot.name, prepared.role, prepared.ref);
       // A wrong request loads no model.
-      if (waitQueue.queue.gate !== "open") route.request.checkBeforeLoad?.();
+      if (waitQueue.queue.gate !== "open") prepared.request.checkBeforeLoad?.();
       if (!waitQueue.queue.isFree) call.charge.check();
-      return { route, waitQueue };
+      return { prepared, waitQueue };
     }
-    const provider = upstreams.get(route.model.upstream);
+    const provider = upstreams.get(prepared.model.upstream);
     if (provider === undefined)
       throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
     if (!provider.queue.isFree) call.charge.check();
-    return { route, provider };
+    return { prepared, provider };
   }
 
   #placeAt(entry: SlotEntry | ProviderEntry, call: Call): Place {

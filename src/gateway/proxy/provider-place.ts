@@ -24,7 +24,7 @@ import {
   type Outcome,
 } from "../providers/provider-failure.ts";
 import type { Provider } from "../providers/provider.ts";
-import type { ProviderRoute } from "../routing/route-request.ts";
+import type { PreparedForProvider } from "../routing/prepare.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import { leaseOf, QueuedCall } from "./queued-call.ts";
 import type { Place, Recipient, ServedClient } from "./recipient.ts";
@@ -38,13 +38,13 @@ interface Failure {
 
 /** A request for a provider, whose queue it enters. */
 export interface ProviderEntry {
-  readonly route: ProviderRoute;
+  readonly prepared: PreparedForProvider;
   readonly provider: Provider;
 }
 
 /** The place of a request at a provider, from its wait for one of `maxConcurrent` to the end of its last attempt. */
 export class ProviderPlace implements Place {
-  readonly route: ProviderRoute;
+  readonly prepared: PreparedForProvider;
   readonly #provider: Provider;
   readonly #to: Recipient & ServedClient;
   readonly #metrics: Pick<GatewayMetrics, "waited">;
@@ -64,14 +64,14 @@ export class ProviderPlace implements Place {
 
   constructor(
     metrics: Pick<GatewayMetrics, "waited">,
-    { route, provider }: ProviderEntry,
+    { prepared, provider }: ProviderEntry,
     to: Recipient & ServedClient,
   ) {
     this.#metrics = metrics;
-    this.route = route;
+    this.prepared = prepared;
     this.#provider = provider;
     this.#to = to;
-    this.#body = route.backendRequest.body;
+    this.#body = prepared.backendRequest.body;
     provider.entered();
   }
 
@@ -105,7 +105,7 @@ export class ProviderPlace implements Place {
     const { options } = this.#provider;
     const transport = this.#transport;
     if (transport === undefined) throw new Error("a request is sent without a place");
-    const permit = this.#provider.admit(this.route.model.providerModel);
+    const permit = this.#provider.admit(this.prepared.model.providerModel);
     if (permit instanceof ApiError) {
       const last = this.#last;
       this.#last = undefined;
@@ -119,7 +119,7 @@ export class ProviderPlace implements Place {
     const timeoutMs = options.spec.timeoutSeconds * 1000;
     const timeouts = { firstByteMs: timeoutMs, idleMs: timeoutMs };
     const { requestId, trace } = this.#to;
-    const { method, path, accept, contentType } = this.route.backendRequest;
+    const { method, path, accept, contentType } = this.prepared.backendRequest;
     const request = { method, path, accept, ...(contentType !== undefined && { contentType }), body: this.#body };
     return transport.send(request, { requestId, trace: trace?.forAttempt(), timeouts }, events);
   }

@@ -21,7 +21,7 @@ export interface Turn<Lease> extends Disposable {
 /** The destination of a request, an engine of a slot or a provider. Disposing it frees the room that the request took there. */
 export interface Place extends Disposable {
   /** The request as it is sent. */
-  readonly route: {
+  readonly prepared: {
     readonly request: Pick<V1Request, "model" | "isStream" | "drop">;
     readonly backendRequest: Pick<BackendRequest, "format" | "served" | "drop">;
   };

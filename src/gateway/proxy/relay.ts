@@ -12,7 +12,7 @@ import { clientGone } from "./call.ts";
 import type { Place } from "./recipient.ts";
 import type { AnswerReader, BackendAnswer } from "./send.ts";
 
-type RelayedPlace = Pick<Place, "route" | "masked">;
+type RelayedPlace = Pick<Place, "prepared" | "masked">;
 
 /** A failure within a translated stream, with the events that report it: they depend on earlier ones. */
 export class StreamFailure extends Error {
@@ -55,7 +55,7 @@ export async function relay(
 ): Promise<void> {
   const { status, contentType, contentLength } = await answer.head;
   const type = passiveType(contentType ?? "application/octet-stream");
-  const { request, backendRequest } = from.route;
+  const { request, backendRequest } = from.prepared;
   const rename = new ModelRename(backendRequest.served, request.model);
   const way = { answer, from, rename, sink, status, type };
   if (isEventStream(type)) await relayEvents(way);
@@ -84,7 +84,7 @@ async function relayBytes(way: Way, length?: string): Promise<void> {
 /** `whole`: the events that a whole answer has become; absent: the backend's own. */
 async function relayEvents(way: Way, whole?: Buffer): Promise<void> {
   const { answer, from, rename, sink } = way;
-  const { format } = from.route.backendRequest;
+  const { format } = from.prepared.backendRequest;
   const { isChat = false, endMark, eventLimitBytes, translation } = format;
   const stream = translation?.stream;
   const events = new EventStream({ rename, isChat, endMark, eventLimitBytes });
@@ -121,7 +121,7 @@ async function relayEvents(way: Way, whole?: Buffer): Promise<void> {
 
 async function relayWhole(way: Way, budget: BufferBudget): Promise<void> {
   const { answer, from, rename, sink } = way;
-  const { request, backendRequest } = from.route;
+  const { request, backendRequest } = from.prepared;
   const { translation } = backendRequest.format;
   using buffered = new BufferedAnswer(budget, { isTranslated: translation !== undefined });
   const tooLarge = await gathered(answer, buffered);

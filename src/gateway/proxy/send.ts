@@ -3,7 +3,7 @@ import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { onAbort } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { AnswerMeter } from "../relay/answer-usage.ts";
-import { dropBody } from "../routing/route-request.ts";
+import { dropBody } from "../routing/prepare.ts";
 import type { GatewayMetrics, SlotMetrics } from "../telemetry/metrics.ts";
 import type { Place, Recipient } from "./recipient.ts";
 
@@ -36,7 +36,7 @@ export async function send(
       place.succeeded(head);
       answer.noteFirstByte();
       to.bodyDone(answer.isSent);
-      dropBody(place.route);
+      dropBody(place.prepared);
       return answer;
     } catch (error) {
       // First: an error may have no end.
@@ -204,11 +204,11 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
     this.#slotMetrics.tokensIn.value += tokensIn ?? 0;
     // Tokens that have arrived are counted already, and a counter does not fall.
     this.#slotMetrics.tokensOut.value += Math.max(0, (tokensOut ?? 0) - (this.#tokens?.count ?? 0));
-    const { attempt, route } = this.#place;
+    const { attempt, prepared } = this.#place;
     this.#place.answered(this.#end === null, usage, tokensOut);
     if (attempt === undefined) return;
     for (const client of this.#to.clients)
-      client.record.engine = { ...attempt, model: route.backendRequest.served, tokensIn, tokensOut };
+      client.record.engine = { ...attempt, model: prepared.backendRequest.served, tokensIn, tokensOut };
   }
 }
 

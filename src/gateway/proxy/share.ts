@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { toApiError } from "../http/answer.ts";
 import { onAbort } from "../../lib/on-abort.ts";
 import { SharedAnswer } from "../relay/shared-answer.ts";
-import { dropBody } from "../routing/route-request.ts";
+import { dropBody } from "../routing/prepare.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { BufferBudget, Charge } from "../slots/budget.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
@@ -47,7 +47,7 @@ export class SharedStreams {
   }
 
   async #join(key: string, entry: SlotEntry, call: Call): Promise<void> {
-    const { route, waitQueue } = entry;
+    const { prepared, waitQueue } = entry;
     // Before the waiting clients are read: this may admit or refuse them.
     this.#options.admission.recheck(waitQueue);
     let stream = this.#open.get(key);
@@ -58,7 +58,7 @@ export class SharedStreams {
     } else {
       this.#options.metrics.joined(waitQueue.slot);
       // The first one's is sent.
-      dropBody(route);
+      dropBody(prepared);
     }
     const own = stream;
     own.join(call);
@@ -78,10 +78,10 @@ export class SharedStreams {
 }
 
 /** The key of identical streams from a slot that is not loaded; undefined: the request is sent for its client alone. */
-function keyOf({ waitQueue, route }: SlotEntry, call: Call): string | undefined {
+function keyOf({ waitQueue, prepared }: SlotEntry, call: Call): string | undefined {
   const { slot, role, ref, queue } = waitQueue;
   if (queue.gate === "open") return undefined;
-  const { request } = route;
+  const { request } = prepared;
   const { isStream, body, owner } = request;
   if (!isStream || body === undefined) return undefined;
   return JSON.stringify([call.route.path, slot, role, ref ?? "", call.principal.scope, owner, hash("sha256", body)]);

@@ -8,7 +8,7 @@ import type { AnswerTokens } from "../slots/backend.ts";
 import type { SlotTraffic, Traffic } from "../slots/traffic.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
-import { routeAgain, type SlotRoute } from "../routing/route-request.ts";
+import { prepareAgain, type PreparedForSlot } from "../routing/prepare.ts";
 import { engineRefusal, engineWords } from "../relay/engine-failure.ts";
 import { leaseOf } from "./queued-call.ts";
 import type { Place, Recipient, Turn } from "./recipient.ts";
@@ -25,7 +25,7 @@ export interface SlotPlaceOptions {
 
 /** A request for a slot, and the queue that it enters there. */
 export interface SlotEntry {
-  readonly route: SlotRoute;
+  readonly prepared: PreparedForSlot;
   readonly waitQueue: WaitQueue;
 }
 
@@ -34,23 +34,23 @@ export class SlotPlace implements Place {
   readonly #options: SlotPlaceOptions;
   readonly #waitQueue: WaitQueue;
   readonly #to: Recipient;
-  #route: SlotRoute;
+  #prepared: PreparedForSlot;
   #lease: BackendLease | undefined;
   #traffic: SlotTraffic | undefined;
   #attempts = 0;
   /** When the request got the place, by the steady clock. */
   #since = 0;
 
-  constructor(options: SlotPlaceOptions, { route, waitQueue }: SlotEntry, to: Recipient) {
+  constructor(options: SlotPlaceOptions, { prepared, waitQueue }: SlotEntry, to: Recipient) {
     this.#options = options;
     this.#waitQueue = waitQueue;
-    this.#route = route;
+    this.#prepared = prepared;
     this.#to = to;
   }
 
   /** The request as it is sent: made again where the slot has changed while the request waited. */
-  get route(): SlotRoute {
-    return this.#route;
+  get prepared(): PreparedForSlot {
+    return this.#prepared;
   }
 
   get name(): string {
@@ -67,7 +67,7 @@ export class SlotPlace implements Place {
     const { slot } = this.#waitQueue;
     let arrived: BackendLease | Turn<BackendLease>;
     try {
-      arrived = this.#to.arrive(this.#waitQueue, this.#route.backendRequest.prompt);
+      arrived = this.#to.arrive(this.#waitQueue, this.#prepared.backendRequest.prompt);
     } catch (error) {
       this.#options.traffic.requested(slot);
       throw error;
@@ -80,7 +80,7 @@ export class SlotPlace implements Place {
   send(events: ExchangeEvents): Exchange {
     const lease = this.#lease;
     if (lease === undefined) throw new Error("a request is sent without a place");
-    const { backendRequest, slot } = this.#route;
+    const { backendRequest, slot } = this.#prepared;
     const { pool: transport, endpoint } = lease.backend;
     const { firstByte, idle } = slot.spec.timeoutSeconds;
     const timeouts = { firstByteMs: firstByte * 1000, idleMs: idle * 1000 };
@@ -99,7 +99,7 @@ export class SlotPlace implements Place {
 
   /** The engine's refusal in our words. */
   refusal({ status }: ResponseHead, body: Buffer): ApiError {
-    const { request, backendRequest } = this.#route;
+    const { request, backendRequest } = this.#prepared;
     const { translation } = backendRequest.format;
     const refusal = translation?.refusal?.(status, body) ?? engineRefusal(status, body, request.body);
     refusal.engineText ??= engineWords(status, body);
@@ -179,9 +179,9 @@ export class SlotPlace implements Place {
   }
 
   #renew(): void {
-    const { backendRequest } = this.#route;
-    this.#route = routeAgain(this.#options.index(), this.#route);
-    if (this.#route.backendRequest !== backendRequest) backendRequest.drop?.();
+    const { backendRequest } = this.#prepared;
+    this.#prepared = prepareAgain(this.#options.index(), this.#prepared);
+    if (this.#prepared.backendRequest !== backendRequest) backendRequest.drop?.();
   }
 
   #leave(): void {

@@ -5,7 +5,7 @@ import { mostParsedBytes } from "../../lib/json.ts";
 import type { Charge } from "../slots/budget.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
 import { hasFlatTools, withNestedTools } from "../protocols/responses-tools.ts";
-import { applyRules } from "../routing/route-request.ts";
+import { applyRules } from "../routing/prepare.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { checkConstraints, toolsIn, withFitTools, type BodyTools } from "../body-checks/constraints.ts";
 import { checkRemoteMedia } from "../body-checks/remote-media.ts";

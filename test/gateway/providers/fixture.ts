@@ -7,7 +7,7 @@ import type { Recipient, ServedClient } from "../../../src/gateway/proxy/recipie
 import { send } from "../../../src/gateway/proxy/send.ts";
 import type { ProviderOptions } from "../../../src/gateway/providers/provider-options.ts";
 import { Provider } from "../../../src/gateway/providers/provider.ts";
-import type { ProviderRoute } from "../../../src/gateway/routing/route-request.ts";
+import type { PreparedForProvider } from "../../../src/gateway/routing/prepare.ts";
 import type { WaitReport } from "../../../src/gateway/slots/wait-report.ts";
 import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
 import type { RequestBody, ResponseHead } from "../../../src/lib/exchange.ts";
@@ -157,12 +157,12 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
       } as const;
       const request = { model, isStream: false, body: undefined, forSlot: () => assert.fail("a provider has no slot") };
       const { name: upstream, spec } = provider.options;
-      const route: ProviderRoute = {
+      const prepared: PreparedForProvider = {
         request,
         model: { upstream, providerModel: model, spec },
         backendRequest: { ...sent, capability: "chat" },
       };
-      using at = new ProviderPlace({ waited: () => undefined }, { route, provider }, to);
+      using at = new ProviderPlace({ waited: () => undefined }, { prepared, provider }, to);
       await at.enter();
       using answer = await send(at, to, { metrics: { ofSlot: () => slotMetrics }, ...(errorMs && { errorMs }) });
       assert.equal(found.head, undefined, "an answer begins once");

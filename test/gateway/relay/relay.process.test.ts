@@ -44,7 +44,7 @@ function site({ room, isHeld = false, isStream = false, ...format }: Options = {
     abort: () => void log.push("abort"),
   };
   const place: Place = {
-    route: { request: { model: "asked", isStream }, backendRequest: { served: "engine", format } },
+    prepared: { request: { model: "asked", isStream }, backendRequest: { served: "engine", format } },
     name: "primary",
     attempt: undefined,
     enter: () => undefined,

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { conditionSchema, type Condition } from "../../../src/api/conditions.ts";
 import { slotStates } from "../../../src/api/states.ts";
 import { availabilityOf, type AvailabilityContext } from "../../../src/gateway/slots/availability.ts";
-import { checkCapability, roleFor } from "../../../src/gateway/routing/route-request.ts";
+import { checkCapability, roleFor } from "../../../src/gateway/routing/prepare.ts";
 import { buildIndex, type KnownSlot } from "../../../src/gateway/routing/index.ts";
 import { publishedSlot, type SlotSketch } from "../../support/gateway.ts";
 

@@ -9,8 +9,8 @@ import { foldCase } from "../../lib/fold-case.ts";
 import { withFields } from "../../lib/json-fields.ts";
 import { requestFields } from "../protocols/json.ts";
 
-/** A request that goes to a slot, and how an engine of the slot is asked. Made again where the slot has changed while it waited. */
-export interface SlotRoute {
+/** A request for a slot, as its engine is asked. Made again where the slot has changed while the request waited. */
+export interface PreparedForSlot {
   readonly request: V1Request;
   readonly slot: KnownSlot;
   readonly role: ProcessRole;
@@ -19,31 +19,31 @@ export interface SlotRoute {
   readonly backendRequest: BackendRequest;
 }
 
-/** A request that goes to a provider. */
-export interface ProviderRoute {
+/** A request for a provider. */
+export interface PreparedForProvider {
   readonly request: V1Request;
   readonly model: UpstreamModel;
   readonly backendRequest: BackendRequest;
 }
 
 /** The body of the request, and that for the backend, are not needed any more. */
-export function dropBody(route: {
+export function dropBody(prepared: {
   readonly request: Pick<V1Request, "drop">;
   readonly backendRequest: Pick<BackendRequest, "drop">;
 }): void {
-  route.request.drop?.();
-  route.backendRequest.drop?.();
+  prepared.request.drop?.();
+  prepared.backendRequest.drop?.();
 }
 
 /** Throws ApiError where the target does not serve the request. */
-export function routeTo(request: V1Request, target: Target): SlotRoute | ProviderRoute {
+export function prepare(request: V1Request, target: Target): PreparedForSlot | PreparedForProvider {
   return target.kind === "upstream"
-    ? routeToProvider(request, target.model)
-    : routeToSlot(request, target.slot, target.ref);
+    ? prepareForProvider(request, target.model)
+    : prepareForSlot(request, target.slot, target.ref);
 }
 
 /** Throws ApiError where the slot does not serve the request. */
-function routeToSlot(request: V1Request, slot: KnownSlot, ref: string | undefined): SlotRoute {
+function prepareForSlot(request: V1Request, slot: KnownSlot, ref: string | undefined): PreparedForSlot {
   const backendRequest = request.forSlot(slot);
   const { capability } = backendRequest;
   // The capabilities of another model of the slot are known once that model is loaded.
@@ -59,19 +59,19 @@ function routeToSlot(request: V1Request, slot: KnownSlot, ref: string | undefine
 }
 
 /**
- * The route by what is published now: while the request waited, its slot may have changed, down to the model that it
+ * Prepares the request by what is published now: while it waited, its slot may have changed, down to the model that it
  * holds. Throws ApiError where the request does not mean that slot any more, or the slot does not serve it.
  */
-export function routeAgain(index: ResolutionIndex, route: SlotRoute): SlotRoute {
-  const { slot, ref } = resolveAgain(index, route.request, route.slot);
+export function prepareAgain(index: ResolutionIndex, prepared: PreparedForSlot): PreparedForSlot {
+  const { slot, ref } = resolveAgain(index, prepared.request, prepared.slot);
   // Each request is answered by the model that it names, and by no other.
-  if (route.role === "main" && ref !== undefined && slot.status?.model.ref !== ref)
+  if (prepared.role === "main" && ref !== undefined && slot.status?.model.ref !== ref)
     throw notThatAnyMore(slot.name, slot, `loaded with ${ref}`);
-  return slot === route.slot && ref === route.ref ? route : routeToSlot(route.request, slot, ref);
+  return slot === prepared.slot && ref === prepared.ref ? prepared : prepareForSlot(prepared.request, slot, ref);
 }
 
 /** Throws ApiError where the provider does not serve the request. */
-function routeToProvider(request: V1Request, model: UpstreamModel): ProviderRoute {
+function prepareForProvider(request: V1Request, model: UpstreamModel): PreparedForProvider {
   const { upstream, spec } = model;
   const backendRequest = request.forProvider?.(model);
   if (backendRequest === undefined || !spec.capabilities.includes(backendRequest.capability)) {
