@@ -32,7 +32,7 @@ import { Lifetime } from "./lifetime.ts";
 import { HostGuard } from "./http/hosts.ts";
 import { Drawings } from "./media/images/drawings.ts";
 import { ImageCache } from "./media/images/cache.ts";
-import { defaultAgainAfterMs } from "./proxy/slot-place.ts";
+import { defaultAgainAfterMs } from "./proxy/slot-dispatch.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
 import { GatewayMetrics } from "./telemetry/metrics.ts";

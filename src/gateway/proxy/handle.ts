@@ -16,15 +16,15 @@ import type { Traces } from "../telemetry/traces.ts";
 import type { Upstreams } from "../providers/upstreams.ts";
 import type { V1Request, V1Route } from "../v1/route.ts";
 import { Call, clientGone, type Principal } from "./call.ts";
-import { ProviderPlace, type ProviderEntry } from "./provider-place.ts";
-import type { Place } from "./recipient.ts";
+import { ProviderDispatch, type ProviderEntry } from "./provider-dispatch.ts";
+import type { Dispatch } from "./recipient.ts";
 import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
-import { SlotPlace, type SlotEntry, type SlotPlaceOptions } from "./slot-place.ts";
+import { SlotDispatch, type SlotEntry, type SlotDispatchOptions } from "./slot-dispatch.ts";
 import { SharedStreams } from "./share.ts";
 import type { CommentTimes } from "./wait-comments.ts";
 
-export interface ModelProxyOptions extends SlotPlaceOptions {
+export interface ModelProxyOptions extends SlotDispatchOptions {
   readonly cacheSync: CacheSync;
   readonly upstreams: Upstreams;
   /** Bounds the memory of bodies and answers. */
@@ -73,10 +73,10 @@ export class ModelProxy {
       const entry = this.#entryFor(prepared, call);
       const shared = "waitQueue" in entry ? this.#shared.join(entry, call) : undefined;
       if (shared !== undefined) return await shared;
-      using place = this.#placeAt(entry, call);
-      await place.enter();
-      using answer = await send(place, call, this.#options);
-      await relay(answer, place, call.answer, budget);
+      using dispatch = this.#dispatchFor(entry, call);
+      await dispatch.enter();
+      using answer = await send(dispatch, call, this.#options);
+      await relay(answer, dispatch, call.answer, budget);
     } catch (error) {
       if (error !== clientGone) refuse(call.answer, error);
     } finally {
@@ -150,9 +150,9 @@ export class ModelProxy {
     return { prepared, provider };
   }
 
-  #placeAt(entry: SlotEntry | ProviderEntry, call: Call): Place {
-    if ("waitQueue" in entry) return new SlotPlace(this.#options, entry, call);
-    return new ProviderPlace(this.#options.metrics, entry, call);
+  #dispatchFor(entry: SlotEntry | ProviderEntry, call: Call): Dispatch {
+    if ("waitQueue" in entry) return new SlotDispatch(this.#options, entry, call);
+    return new ProviderDispatch(this.#options.metrics, entry, call);
   }
 
   /** Spans are not for those who may not ask. */

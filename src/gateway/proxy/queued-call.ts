@@ -20,7 +20,7 @@ interface LeaseQueue<Lease> {
 interface QueuedCallOptions {
   readonly metrics: Pick<GatewayMetrics, "waited">;
   readonly prompt?: Prompt | undefined;
-  /** Members of one group share one place: the first turn counts for all. Absent: alone. */
+  /** Members of one group share one position: the first turn counts for all. Absent: alone. */
   readonly group?: object;
 }
 
@@ -96,7 +96,7 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
     this.#since = undefined;
   }
 
-  /** Most requests get a place at once and need none. */
+  /** Most requests get a lease at once, and need no promise. */
   get #resolvers(): PromiseWithResolvers<Lease> {
     return (this.#turn ??= Promise.withResolvers());
   }

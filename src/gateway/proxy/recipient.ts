@@ -1,16 +1,15 @@
 import type { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeEvents, ResponseHead } from "../../lib/exchange.ts";
+import type { AnswerTokens } from "../slots/backend.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
-import type { WaitReport } from "../slots/wait-report.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
-import type { RequestRecord } from "../telemetry/request-record.ts";
-import type { AnswerTokens } from "../slots/backend.ts";
-import type { EngineFigures } from "../telemetry/request-record.ts";
+import type { WaitReport } from "../slots/wait-report.ts";
+import type { EngineFigures, RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";
 import type { BackendRequest, V1Request } from "../v1/route.ts";
 
-/** A wait for a place at an engine or a provider; disposing it leaves the queue. */
+/** A wait for a lease of an engine or a provider; disposing it leaves the queue. */
 export interface Turn<Lease> extends Disposable {
   /** Rejects with ApiError where the request is refused, and with the reason of `refuse`. */
   readonly lease: Promise<Lease>;
@@ -18,8 +17,8 @@ export interface Turn<Lease> extends Disposable {
   refuse(reason: unknown): void;
 }
 
-/** The destination of a request, an engine of a slot or a provider. Disposing it frees the room that the request took there. */
-export interface Place extends Disposable {
+/** The dispatch of a request to an engine of a slot, or to a provider. Disposing it returns the lease. */
+export interface Dispatch extends Disposable {
   /** The request as it is sent. */
   readonly prepared: {
     readonly request: Pick<V1Request, "model" | "isStream" | "drop">;
@@ -27,9 +26,9 @@ export interface Place extends Disposable {
   };
   /** The slot, or `upstream NAME`. */
   readonly name: string;
-  /** The last attempt so far; undefined: the request has no place. */
+  /** The last attempt so far; undefined: the request has no lease. */
   readonly attempt: Pick<EngineFigures, "startedAt" | "ms" | "endpoint"> | undefined;
-  /** Waits where no place is free. Rejects with ApiError where the request is refused. */
+  /** Gets a lease, and waits where none is free. Rejects with ApiError where the request is refused. */
   enter(): Promise<void> | undefined;
   /** Begins an attempt. Throws ApiError where none is to be made now. */
   send(events: ExchangeEvents): Exchange;
@@ -75,7 +74,7 @@ export interface Recipient {
   readonly signal: AbortSignal;
   readonly requestId: string;
   readonly trace: RequestTrace | undefined;
-  /** A lease where a place at an engine of the slot is free. Throws ApiError where the request is refused. */
+  /** A lease where one of the slot's engines has a free place. Throws ApiError where the request is refused. */
   arrive(waitQueue: WaitQueue, prompt: Prompt | undefined): BackendLease | Turn<BackendLease>;
   /** The engine has the request; `isUnused`: nothing refers to its body any more. */
   bodyDone(isUnused: boolean): void;

@@ -9,10 +9,8 @@ import { ModelRename } from "../relay/rename.ts";
 import { BufferedAnswer, wholeAsEvents } from "../relay/whole.ts";
 import type { BufferBudget } from "../slots/budget.ts";
 import { clientGone } from "./call.ts";
-import type { Place } from "./recipient.ts";
+import type { Dispatch } from "./recipient.ts";
 import type { AnswerReader, BackendAnswer } from "./send.ts";
-
-type RelayedPlace = Pick<Place, "prepared" | "masked">;
 
 /** A failure within a translated stream, with the events that report it: they depend on earlier ones. */
 export class StreamFailure extends Error {
@@ -49,7 +47,7 @@ function failureOf(error: unknown): ApiError {
  */
 export async function relay(
   answer: BackendAnswer,
-  from: RelayedPlace,
+  from: Pick<Dispatch, "prepared" | "masked">,
   sink: AnswerSink,
   budget: BufferBudget,
 ): Promise<void> {
@@ -66,7 +64,7 @@ export async function relay(
 /** One answer on its way. */
 interface Way {
   readonly answer: BackendAnswer;
-  readonly from: RelayedPlace;
+  readonly from: Pick<Dispatch, "prepared" | "masked">;
   readonly rename: ModelRename;
   readonly sink: AnswerSink;
   readonly status: number;

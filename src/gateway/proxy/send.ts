@@ -5,7 +5,7 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { AnswerMeter } from "../relay/answer-usage.ts";
 import { dropBody } from "../routing/prepare.ts";
 import type { GatewayMetrics, SlotMetrics } from "../telemetry/metrics.ts";
-import type { Place, Recipient } from "./recipient.ts";
+import type { Dispatch, Recipient } from "./recipient.ts";
 
 /** The rest of a longer error of a backend is not read; of a slower one, what has arrived by then is reported. */
 const errorLimitBytes = 65_536;
@@ -18,31 +18,31 @@ export interface SendOptions {
 }
 
 /**
- * Sends the request to the backend of its place, and again where that may help. Resolves with the answer once its head is there,
- * which is a success. Rejects with ApiError, with ExchangeError, or with the reason of the recipient's signal.
+ * Sends the request to its backend, and again where that may help. Resolves with the answer once its head is there, which is a
+ * success. Rejects with ApiError, with ExchangeError, or with the reason of the recipient's signal.
  */
 export async function send(
-  place: Place,
+  dispatch: Dispatch,
   to: Recipient,
   { metrics, errorMs = defaultErrorMs }: SendOptions,
 ): Promise<BackendAnswer> {
   for (;;) {
-    const answer = new BackendAnswer(place, to, metrics.ofSlot(place.name));
+    const answer = new BackendAnswer(dispatch, to, metrics.ofSlot(dispatch.name));
     try {
       answer.send();
       const head = await answer.head;
       // 204 brings no content, and every route asks for some.
-      if (head.status >= 300 || head.status === 204) throw place.refusal(head, await errorOf(answer, errorMs));
-      place.succeeded(head);
+      if (head.status >= 300 || head.status === 204) throw dispatch.refusal(head, await errorOf(answer, errorMs));
+      dispatch.succeeded(head);
       answer.noteFirstByte();
       to.bodyDone(answer.isSent);
-      dropBody(place.prepared);
+      dropBody(dispatch.prepared);
       return answer;
     } catch (error) {
       // First: an error may have no end.
       answer[Symbol.dispose]();
       to.trace?.attemptEnded?.();
-      if (await place.retry(error)) continue;
+      if (await dispatch.retry(error)) continue;
       answer.noteFirstByte();
       throw error;
     }
@@ -82,7 +82,7 @@ export type AnswerReader = Omit<ExchangeEvents, "onHead">;
 export class BackendAnswer implements ExchangeEvents, Disposable {
   readonly meter = new AnswerMeter();
   readonly #to: Recipient;
-  readonly #place: Place;
+  readonly #dispatch: Dispatch;
   readonly #slotMetrics: SlotMetrics;
   readonly #head = Promise.withResolvers<ResponseHead>();
   readonly #abort: Disposable;
@@ -96,8 +96,8 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   #end: Error | null | undefined;
   #tokens: TokenTimes | undefined;
 
-  constructor(place: Place, to: Recipient, slotMetrics: SlotMetrics) {
-    this.#place = place;
+  constructor(dispatch: Dispatch, to: Recipient, slotMetrics: SlotMetrics) {
+    this.#dispatch = dispatch;
     this.#to = to;
     this.#slotMetrics = slotMetrics;
     this.#abort = onAbort(to.signal, (reason) => this.#cut(reason));
@@ -114,7 +114,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 
   /** Makes one attempt. Throws ApiError where none is to be made now. */
   send(): void {
-    if (this.#end === undefined) this.#exchange = this.#place.send(this);
+    if (this.#end === undefined) this.#exchange = this.#dispatch.send(this);
   }
 
   /** From now on the reader gets what comes, and first what has come already. */
@@ -149,7 +149,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   }
 
   onHead(head: ResponseHead): void {
-    this.#place.heard();
+    this.#dispatch.heard();
     this.#headAt = performance.now();
     // Now: a short answer may end before its head is read.
     this.isSent = this.#exchange?.isSent === true;
@@ -158,7 +158,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 
   onData(chunk: Buffer): void {
     if (this.#end !== undefined) return;
-    this.#place.heard();
+    this.#dispatch.heard();
     if (this.#reader === undefined) this.#early.push(chunk);
     else this.#reader.onData(chunk);
   }
@@ -171,7 +171,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 
   onError(error: Error): void {
     if (this.#end !== undefined) return;
-    this.#fail(this.#place.failed(error));
+    this.#fail(this.#dispatch.failed(error));
   }
 
   [Symbol.dispose](): void {
@@ -204,8 +204,8 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
     this.#slotMetrics.tokensIn.value += tokensIn ?? 0;
     // Tokens that have arrived are counted already, and a counter does not fall.
     this.#slotMetrics.tokensOut.value += Math.max(0, (tokensOut ?? 0) - (this.#tokens?.count ?? 0));
-    const { attempt, prepared } = this.#place;
-    this.#place.answered(this.#end === null, usage, tokensOut);
+    const { attempt, prepared } = this.#dispatch;
+    this.#dispatch.answered(this.#end === null, usage, tokensOut);
     if (attempt === undefined) return;
     for (const client of this.#to.clients)
       client.record.engine = { ...attempt, model: prepared.backendRequest.served, tokensIn, tokensOut };

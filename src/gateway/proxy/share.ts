@@ -14,9 +14,9 @@ import { QueuedCall } from "./queued-call.ts";
 import type { Recipient, Turn } from "./recipient.ts";
 import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
-import { SlotPlace, type SlotEntry, type SlotPlaceOptions } from "./slot-place.ts";
+import { SlotDispatch, type SlotEntry, type SlotDispatchOptions } from "./slot-dispatch.ts";
 
-export interface ShareOptions extends SlotPlaceOptions {
+export interface ShareOptions extends SlotDispatchOptions {
   readonly budget: BufferBudget;
   readonly metrics: Pick<GatewayMetrics, "waited" | "joined" | "ofSlot">;
 }
@@ -97,7 +97,7 @@ class SharedStream implements Recipient {
   readonly #options: ShareOptions;
   readonly #entry: SlotEntry;
   readonly #deserted = new AbortController();
-  /** The members, each with its place in the queue while the stream waits. */
+  /** The members, each with its request in the queue while the stream waits. */
   readonly #members = new Map<Call, QueuedCall<BackendLease> | undefined>();
   /** The charge of the body to send: the first client's. */
   readonly #charge: Charge;
@@ -154,10 +154,10 @@ class SharedStream implements Recipient {
   /** Never rejects: each member's answer ends with the failure. */
   async run(): Promise<void> {
     try {
-      using place = new SlotPlace(this.#options, this.#entry, this);
-      await place.enter();
-      using answer = await send(place, this, this.#options);
-      await relay(answer, place, this.#answer, this.#options.budget);
+      using dispatch = new SlotDispatch(this.#options, this.#entry, this);
+      await dispatch.enter();
+      using answer = await send(dispatch, this, this.#options);
+      await relay(answer, dispatch, this.#answer, this.#options.budget);
     } catch (error) {
       if (error !== clientGone) refuse(this.#answer, error);
     } finally {

@@ -5,9 +5,9 @@
 export interface QueuedClient {
   /** The client. Requests of one client wait for each other; clients take turns. */
   readonly client: string;
-  /** The client has received the beginning of a stream: the request keeps its place when the queue is full. */
+  /** The client has received the beginning of a stream: the request keeps its position when the queue is full. */
   readonly hasBegun: boolean;
-  /** Members of one group share one place: the first turn counts for all. Absent: alone. */
+  /** Members of one group share one position: the first turn counts for all. Absent: alone. */
   readonly group?: object;
   /** When it first waited. The queue sets it; a request that enters again has no more time than it would have had there. */
   waitsSince?: number | undefined;
@@ -216,7 +216,7 @@ export class SlotQueue {
     let longest: [client: string, entries: QueueEntry[], at: number] | undefined;
     for (const [other, entries] of this.#byClient) {
       if (other === client || entries.length <= own + 1 || entries.length <= (longest?.[1].length ?? 0)) continue;
-      // A member of a waiting group frees no place by leaving.
+      // A member of a waiting group makes no room by leaving.
       const at = entries.findLastIndex(({ caller }) => !caller.hasBegun && (this.#groupOf(caller)?.size ?? 1) === 1);
       if (at >= 0) longest = [other, entries, at];
     }
@@ -259,7 +259,7 @@ export class SlotQueue {
     this.#groups.set(caller.group, group.add(caller));
   }
 
-  /** Removes it from its queue; its place is free when it was the last of its group. */
+  /** Removes it from its queue; its position is free when it was the last of its group. */
   #part(caller: QueuedClient): void {
     if (caller.group !== undefined) {
       const group = this.#groups.get(caller.group);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ApiError } from "../../../src/api/errors.ts";
 import { upstreamSpecSchema, type UpstreamSpec } from "../../../src/api/upstream.ts";
 import { clientGone } from "../../../src/gateway/proxy/call.ts";
-import { ProviderPlace } from "../../../src/gateway/proxy/provider-place.ts";
+import { ProviderDispatch } from "../../../src/gateway/proxy/provider-dispatch.ts";
 import type { Recipient, ServedClient } from "../../../src/gateway/proxy/recipient.ts";
 import { send } from "../../../src/gateway/proxy/send.ts";
 import type { ProviderOptions } from "../../../src/gateway/providers/provider-options.ts";
@@ -162,7 +162,7 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
         model: { upstream, providerModel: model, spec },
         backendRequest: { ...sent, capability: "chat" },
       };
-      using at = new ProviderPlace({ waited: () => undefined }, { prepared, provider }, to);
+      using at = new ProviderDispatch({ waited: () => undefined }, { prepared, provider }, to);
       await at.enter();
       using answer = await send(at, to, { metrics: { ofSlot: () => slotMetrics }, ...(errorMs && { errorMs }) });
       assert.equal(found.head, undefined, "an answer begins once");

@@ -9,7 +9,7 @@ import type { PublishedSlot } from "../../../src/api/status.ts";
 import type { Principal } from "../../../src/gateway/proxy/call.ts";
 import { ModelProxy } from "../../../src/gateway/proxy/handle.ts";
 import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
-import { defaultAgainAfterMs } from "../../../src/gateway/proxy/slot-place.ts";
+import { defaultAgainAfterMs } from "../../../src/gateway/proxy/slot-dispatch.ts";
 import { buildIndex, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
 import { GatewayMetrics } from "../../../src/gateway/telemetry/metrics.ts";
 import { plainErrors } from "../../../src/gateway/http/error-form.ts";

@@ -6,7 +6,7 @@ import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import { engineRefusal } from "../../../src/gateway/relay/engine-failure.ts";
 import type { AnswerFormat } from "../../../src/gateway/relay/answer-format.ts";
 import { clientGone } from "../../../src/gateway/proxy/call.ts";
-import type { Place, Recipient } from "../../../src/gateway/proxy/recipient.ts";
+import type { Dispatch, Recipient } from "../../../src/gateway/proxy/recipient.ts";
 import { refuse, relay } from "../../../src/gateway/proxy/relay.ts";
 import { send } from "../../../src/gateway/proxy/send.ts";
 import { ExchangeError, type ExchangeEvents } from "../../../src/lib/exchange.ts";
@@ -43,7 +43,7 @@ function site({ room, isHeld = false, isStream = false, ...format }: Options = {
     resume: () => void log.push("resume"),
     abort: () => void log.push("abort"),
   };
-  const place: Place = {
+  const dispatch: Dispatch = {
     prepared: { request: { model: "asked", isStream }, backendRequest: { served: "engine", format } },
     name: "primary",
     attempt: undefined,
@@ -63,8 +63,8 @@ function site({ room, isHeld = false, isStream = false, ...format }: Options = {
   };
   async function run(): Promise<void> {
     try {
-      using whole = await send(place, to, { metrics: { ofSlot: () => slotMetrics } });
-      await relay(whole, place, sink, new BufferBudget(1e9));
+      using whole = await send(dispatch, to, { metrics: { ofSlot: () => slotMetrics } });
+      await relay(whole, dispatch, sink, new BufferBudget(1e9));
     } catch (error) {
       if (error !== clientGone) refuse(sink, error);
     } finally {

@@ -27,7 +27,7 @@ import type { Provider } from "../providers/provider.ts";
 import type { PreparedForProvider } from "../routing/prepare.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import { leaseOf, QueuedCall } from "./queued-call.ts";
-import type { Place, Recipient, ServedClient } from "./recipient.ts";
+import type { Dispatch, Recipient, ServedClient } from "./recipient.ts";
 
 interface Failure {
   readonly failure: ApiError;
@@ -42,8 +42,8 @@ export interface ProviderEntry {
   readonly provider: Provider;
 }
 
-/** The place of a request at a provider, from its wait for one of `maxConcurrent` to the end of its last attempt. */
-export class ProviderPlace implements Place {
+/** The dispatch of a request to a provider, from its wait for one of `maxConcurrent` to the end of its last attempt. */
+export class ProviderDispatch implements Dispatch {
   readonly prepared: PreparedForProvider;
   readonly #provider: Provider;
   readonly #to: Recipient & ServedClient;
@@ -79,7 +79,7 @@ export class ProviderPlace implements Place {
     return this.#provider.name;
   }
 
-  get attempt(): Place["attempt"] {
+  get attempt(): Dispatch["attempt"] {
     if (this.#tries === 0) return undefined;
     return { startedAt: this.#triedAt, ms: (this.#failedAt ?? steadyNow()) - this.#triedAt };
   }
@@ -104,7 +104,7 @@ export class ProviderPlace implements Place {
   send(events: ExchangeEvents): Exchange {
     const { options } = this.#provider;
     const transport = this.#transport;
-    if (transport === undefined) throw new Error("a request is sent without a place");
+    if (transport === undefined) throw new Error("a request is sent without a lease");
     const permit = this.#provider.admit(this.prepared.model.providerModel);
     if (permit instanceof ApiError) {
       const last = this.#last;

@@ -11,12 +11,12 @@ import type { ResolutionIndex } from "../routing/index.ts";
 import { prepareAgain, type PreparedForSlot } from "../routing/prepare.ts";
 import { engineRefusal, engineWords } from "../relay/engine-failure.ts";
 import { leaseOf } from "./queued-call.ts";
-import type { Place, Recipient, Turn } from "./recipient.ts";
+import type { Dispatch, Recipient, Turn } from "./recipient.ts";
 
 /** Milliseconds before the second and the third attempt of a request whose connection was refused. */
 export const defaultAgainAfterMs: readonly number[] = [250, 750];
 
-export interface SlotPlaceOptions {
+export interface SlotDispatchOptions {
   readonly admission: Admission;
   readonly traffic: Traffic;
   readonly index: () => ResolutionIndex;
@@ -29,19 +29,19 @@ export interface SlotEntry {
   readonly waitQueue: WaitQueue;
 }
 
-/** The place of a request at an engine of its slot, from its first wait to the end of its last attempt. */
-export class SlotPlace implements Place {
-  readonly #options: SlotPlaceOptions;
+/** The dispatch of a request to an engine of its slot, from its first wait to the end of its last attempt. */
+export class SlotDispatch implements Dispatch {
+  readonly #options: SlotDispatchOptions;
   readonly #waitQueue: WaitQueue;
   readonly #to: Recipient;
   #prepared: PreparedForSlot;
   #lease: BackendLease | undefined;
   #traffic: SlotTraffic | undefined;
   #attempts = 0;
-  /** When the request got the place, by the steady clock. */
+  /** When the request got its lease, by the steady clock. */
   #since = 0;
 
-  constructor(options: SlotPlaceOptions, { prepared, waitQueue }: SlotEntry, to: Recipient) {
+  constructor(options: SlotDispatchOptions, { prepared, waitQueue }: SlotEntry, to: Recipient) {
     this.#options = options;
     this.#waitQueue = waitQueue;
     this.#prepared = prepared;
@@ -57,7 +57,7 @@ export class SlotPlace implements Place {
     return this.#waitQueue.slot;
   }
 
-  get attempt(): Place["attempt"] {
+  get attempt(): Dispatch["attempt"] {
     if (this.#lease === undefined) return undefined;
     const { endpoint } = this.#lease.backend;
     return { startedAt: this.#since, ms: steadyNow() - this.#since, endpoint };
@@ -79,7 +79,7 @@ export class SlotPlace implements Place {
 
   send(events: ExchangeEvents): Exchange {
     const lease = this.#lease;
-    if (lease === undefined) throw new Error("a request is sent without a place");
+    if (lease === undefined) throw new Error("a request is sent without a lease");
     const { backendRequest, slot } = this.#prepared;
     const { pool: transport, endpoint } = lease.backend;
     const { firstByte, idle } = slot.spec.timeoutSeconds;
