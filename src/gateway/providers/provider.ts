@@ -4,7 +4,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { Transport } from "../../lib/exchange.ts";
 import { AnswerTooLarge, wholeAnswer } from "../../lib/whole-answer.ts";
 import type { WaitReport } from "../slots/wait-report.ts";
-import { SlotQueue, type QueuedClient } from "../slots/slot-queue.ts";
+import { SlotQueue, type QueuedRequest } from "../slots/slot-queue.ts";
 import { parseForeign } from "../../lib/json.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Circuits, type Permit } from "./circuits.ts";
@@ -86,7 +86,7 @@ export class Provider {
   }
 
   /** Returns a lease where a place is free; undefined: the request waits. Throws ApiError where the queue is full. */
-  arrive(request: QueuedClient): Disposable | undefined {
+  arrive(request: QueuedRequest): Disposable | undefined {
     const arrived = this.queue.arrive(request, this.options.now());
     if (arrived === "waiting") return undefined;
     if (arrived !== "admitted") throw this.failure();
@@ -110,7 +110,7 @@ export class Provider {
     });
   }
 
-  waitReport(request: QueuedClient): WaitReport {
+  waitReport(request: QueuedRequest): WaitReport {
     const position = this.queue.position(request);
     return { at: "upstream", name: this.options.name, state: "queued", position, progress: undefined };
   }

@@ -26,7 +26,7 @@ interface QueuedCallOptions {
 
 /** One client's request in the queue of a slot or of a provider. Disposing it leaves the queue. */
 export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
-  readonly #of: ServedClient;
+  readonly from: ServedClient;
   readonly prompt: Prompt | undefined;
   readonly group?: object;
   readonly #at: LeaseQueue<Lease>;
@@ -35,28 +35,12 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
   #since: number | undefined;
   #reporting: Disposable | undefined;
 
-  constructor(of: ServedClient, at: LeaseQueue<Lease>, { metrics, prompt, group }: QueuedCallOptions) {
-    this.#of = of;
+  constructor(from: ServedClient, at: LeaseQueue<Lease>, { metrics, prompt, group }: QueuedCallOptions) {
+    this.from = from;
     this.#at = at;
     this.#metrics = metrics;
     this.prompt = prompt;
     if (group !== undefined) this.group = group;
-  }
-
-  get client(): string {
-    return this.#of.client;
-  }
-
-  get hasBegun(): boolean {
-    return this.#of.hasBegun;
-  }
-
-  get waitsSince(): number | undefined {
-    return this.#of.waitsSince;
-  }
-
-  set waitsSince(since: number | undefined) {
-    this.#of.waitsSince = since;
   }
 
   get lease(): Promise<Lease> {
@@ -66,7 +50,7 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
   /** Called where the request was not admitted at its arrival. */
   wait(report: () => WaitReport): this {
     this.#since = steadyNow();
-    this.#reporting = this.#of.reportWait(report);
+    this.#reporting = this.from.reportWait(report);
     return this;
   }
 
@@ -92,7 +76,7 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
     const waitMs = now - this.#since;
     const holdMs = this.#at.queue.heldMs(waitMs, now);
     this.#metrics.waited(this.#at.name, { waitMs, holdMs });
-    this.#of.noteWait(waitMs, holdMs);
+    this.from.noteWait(waitMs, holdMs);
     this.#since = undefined;
   }
 

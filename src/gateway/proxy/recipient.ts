@@ -3,6 +3,7 @@ import type { Exchange, ExchangeEvents, ResponseHead } from "../../lib/exchange.
 import type { AnswerTokens } from "../slots/backend.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
+import type { QueuedClient } from "../slots/slot-queue.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { WaitReport } from "../slots/wait-report.ts";
 import type { EngineFigures, RequestRecord } from "../telemetry/request-record.ts";
@@ -49,14 +50,8 @@ export interface Dispatch extends Disposable {
 }
 
 /** One client that waits for an answer, or gets it. */
-export interface ServedClient {
+export interface ServedClient extends QueuedClient {
   readonly record: RequestRecord;
-  /** Requests of one client wait for each other. */
-  readonly client: string;
-  /** The client has received the beginning of its answer. */
-  readonly hasBegun: boolean;
-  /** When it first waited, by the steady clock; a request that waits again has no more time. */
-  waitsSince: number | undefined;
   /** Until it is disposed, the client of a stream gets comments about its wait, so that nobody times out. */
   reportWait(report: () => WaitReport): Disposable | undefined;
   /** A wait has ended after so many milliseconds, `holdMs` of them because the slot was not loaded. */

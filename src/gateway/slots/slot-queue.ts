@@ -1,16 +1,21 @@
+/** The client of a request in a queue. */
+export interface QueuedClient {
+  /** Requests of one client wait for each other; clients take turns. */
+  readonly client: string;
+  /** The client has received the beginning of its answer: the request keeps its position when the queue is full. */
+  readonly hasBegun: boolean;
+  /** When its request first waited. The queue sets it; a request that enters again has no more time than it would have had there. */
+  waitsSince?: number | undefined;
+}
+
 /**
  * One request that wants a place at an engine. One of the two functions is called once for a request that waits, unless it leaves;
  * the queue is in a consistent state then, so that the request may call it.
  */
-export interface QueuedClient {
-  /** The client. Requests of one client wait for each other; clients take turns. */
-  readonly client: string;
-  /** The client has received the beginning of a stream: the request keeps its position when the queue is full. */
-  readonly hasBegun: boolean;
+export interface QueuedRequest {
+  readonly from: QueuedClient;
   /** Members of one group share one position: the first turn counts for all. Absent: alone. */
   readonly group?: object;
-  /** When it first waited. The queue sets it; a request that enters again has no more time than it would have had there. */
-  waitsSince?: number | undefined;
   onAdmitted(): void;
   onRefused(refusal: Refusal): void;
 }
@@ -42,7 +47,7 @@ export interface QueueLimits {
 }
 
 interface QueueEntry {
-  readonly caller: QueuedClient;
+  readonly request: QueuedRequest;
   readonly since: number;
 }
 
@@ -58,7 +63,7 @@ export class SlotQueue {
   #inside = 0;
   #count = 0;
   /** The waiting members of each group. */
-  readonly #groups = new Map<object, Set<QueuedClient>>();
+  readonly #groups = new Map<object, Set<QueuedRequest>>();
   /** By client; the order of the keys is the order of turns. */
   readonly #byClient = new Map<string, QueueEntry[]>();
 
@@ -97,24 +102,24 @@ export class SlotQueue {
   }
 
   /** The return value alone reports `admitted` and a refusal; a waiting request is told later. */
-  arrive(caller: QueuedClient, now: number): "admitted" | "waiting" | Refusal {
+  arrive(request: QueuedRequest, now: number): "admitted" | "waiting" | Refusal {
     if (this.isFree) {
       this.#inside += 1;
       return "admitted";
     }
     if (this.#gate.kind === "closed") return "closed";
-    const waiting = { caller, since: (caller.waitsSince ??= now) };
+    const waiting = { request, since: (request.from.waitsSince ??= now) };
     const deadline = this.#deadline(waiting);
     if (deadline <= now || this.#opensAfter(deadline)) return "late";
     const { max, queue } = this.#limits;
     const capacity = this.#gate.kind === "open" ? queue : max + queue;
-    const isExpected = caller.group !== undefined && this.#groups.has(caller.group);
-    if (!isExpected && this.#count >= capacity && !this.#displace(caller.client)) return "full";
-    const entries = this.#byClient.get(caller.client);
-    if (entries === undefined) this.#byClient.set(caller.client, [waiting]);
+    const isExpected = request.group !== undefined && this.#groups.has(request.group);
+    if (!isExpected && this.#count >= capacity && !this.#displace(request.from.client)) return "full";
+    const entries = this.#byClient.get(request.from.client);
+    if (entries === undefined) this.#byClient.set(request.from.client, [waiting]);
     else entries.push(waiting);
     this.#count += isExpected ? 0 : 1;
-    this.#meet(caller);
+    this.#meet(request);
     return "waiting";
   }
 
@@ -127,11 +132,11 @@ export class SlotQueue {
   }
 
   /** A waiting request has left. False when it was not waiting. */
-  leave(caller: QueuedClient): boolean {
-    const entries = this.#byClient.get(caller.client);
-    const at = entries?.findIndex((waiting) => waiting.caller === caller) ?? -1;
+  leave(request: QueuedRequest): boolean {
+    const entries = this.#byClient.get(request.from.client);
+    const at = entries?.findIndex((waiting) => waiting.request === request) ?? -1;
     if (entries === undefined || at < 0) return false;
-    this.#remove(caller.client, entries, at);
+    this.#remove(request.from.client, entries, at);
     return true;
   }
 
@@ -166,15 +171,15 @@ export class SlotQueue {
    * The number of admissions until this request's turn, or its group's, itself included; 0 when it does not wait. The
    * members of a group are all counted, so the turn may come sooner.
    */
-  position(caller: QueuedClient): number {
-    const group = this.#groupOf(caller);
-    if (group === undefined) return this.#positionOf(caller);
+  position(request: QueuedRequest): number {
+    const group = this.#groupOf(request);
+    if (group === undefined) return this.#positionOf(request);
     return Math.min(...[...group].map((each) => this.#positionOf(each)));
   }
 
-  #positionOf(caller: QueuedClient): number {
-    const own = this.#byClient.get(caller.client);
-    const at = own?.findIndex((waiting) => waiting.caller === caller) ?? -1;
+  #positionOf(request: QueuedRequest): number {
+    const own = this.#byClient.get(request.from.client);
+    const at = own?.findIndex((waiting) => waiting.request === request) ?? -1;
     if (own === undefined || at < 0) return 0;
     let position = at + 1;
     let isBefore = true;
@@ -204,9 +209,9 @@ export class SlotQueue {
       this.#remove(client, entries, 0);
       // The client's other requests wait until every other client has had a turn.
       if (this.#byClient.delete(client)) this.#byClient.set(client, entries);
-      for (const other of this.#groupOf(next.caller) ?? []) this.leave(other);
+      for (const other of this.#groupOf(next.request) ?? []) this.leave(other);
       this.#inside += 1;
-      next.caller.onAdmitted();
+      next.request.onAdmitted();
     }
   }
 
@@ -217,55 +222,57 @@ export class SlotQueue {
     for (const [other, entries] of this.#byClient) {
       if (other === client || entries.length <= own + 1 || entries.length <= (longest?.[1].length ?? 0)) continue;
       // A member of a waiting group makes no room by leaving.
-      const at = entries.findLastIndex(({ caller }) => !caller.hasBegun && (this.#groupOf(caller)?.size ?? 1) === 1);
+      const at = entries.findLastIndex(
+        ({ request }) => !request.from.hasBegun && (this.#groupOf(request)?.size ?? 1) === 1,
+      );
       if (at >= 0) longest = [other, entries, at];
     }
     if (longest === undefined) return false;
     const [other, entries, at] = longest;
     const displaced = entries[at];
     this.#remove(other, entries, at);
-    displaced?.caller.onRefused("full");
+    displaced?.request.onRefused("full");
     return true;
   }
 
   #refuseWhere(refusal: Refusal, isOver: (waiting: QueueEntry) => boolean): void {
-    const over: QueuedClient[] = [];
+    const over: QueuedRequest[] = [];
     for (const [client, entries] of this.#byClient) {
       const kept = entries.filter((waiting) => {
         if (!isOver(waiting)) return true;
-        over.push(waiting.caller);
+        over.push(waiting.request);
         return false;
       });
       if (kept.length === 0) this.#byClient.delete(client);
       else if (kept.length < entries.length) entries.splice(0, entries.length, ...kept);
     }
-    for (const caller of over) this.#part(caller);
-    for (const caller of over) caller.onRefused(refusal);
+    for (const request of over) this.#part(request);
+    for (const request of over) request.onRefused(refusal);
   }
 
   #remove(client: string, entries: QueueEntry[], at: number): void {
     const [removed] = entries.splice(at, 1);
     if (entries.length === 0) this.#byClient.delete(client);
-    if (removed !== undefined) this.#part(removed.caller);
+    if (removed !== undefined) this.#part(removed.request);
   }
 
-  #groupOf({ group }: QueuedClient): ReadonlySet<QueuedClient> | undefined {
+  #groupOf({ group }: QueuedRequest): ReadonlySet<QueuedRequest> | undefined {
     return group === undefined ? undefined : this.#groups.get(group);
   }
 
-  #meet(caller: QueuedClient): void {
-    if (caller.group === undefined) return;
-    const group = this.#groups.get(caller.group) ?? new Set();
-    this.#groups.set(caller.group, group.add(caller));
+  #meet(request: QueuedRequest): void {
+    if (request.group === undefined) return;
+    const group = this.#groups.get(request.group) ?? new Set();
+    this.#groups.set(request.group, group.add(request));
   }
 
   /** Removes it from its queue; its position is free when it was the last of its group. */
-  #part(caller: QueuedClient): void {
-    if (caller.group !== undefined) {
-      const group = this.#groups.get(caller.group);
-      group?.delete(caller);
+  #part(request: QueuedRequest): void {
+    if (request.group !== undefined) {
+      const group = this.#groups.get(request.group);
+      group?.delete(request);
       if (group !== undefined && group.size > 0) return;
-      this.#groups.delete(caller.group);
+      this.#groups.delete(request.group);
     }
     this.#count -= 1;
   }

@@ -3,10 +3,10 @@ import type { ProcessRole } from "../../api/names.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import type { Availability, Endpoint } from "./availability.ts";
 import { BackendSet, type BackendLease, type BackendSetOptions, type BackendUser } from "./backend-set.ts";
-import { SlotQueue, type GateState, type QueuedClient, type QueueLimits, type Refusal } from "./slot-queue.ts";
+import { SlotQueue, type GateState, type QueuedRequest, type QueueLimits, type Refusal } from "./slot-queue.ts";
 
 /** A request in the queue of a slot. It takes its lease where it is admitted. */
-export type Waiter = QueuedClient & BackendUser;
+export type Waiter = QueuedRequest & BackendUser;
 
 /** The limits of a queue without a slot. */
 export const closedLimits: QueueLimits = { max: 1, queue: 0, holdMs: 0, queueMs: 0 };

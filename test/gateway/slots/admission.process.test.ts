@@ -13,15 +13,14 @@ import { thrownBy } from "../../support/rejection.ts";
 
 /** Somebody who wants in, and everything it has been told. */
 class Guest implements Waiter {
-  readonly client: string;
-  readonly hasBegun = false;
+  readonly from: Waiter["from"];
   readonly prompt = undefined;
   readonly told: string[] = [];
   lease: BackendLease | undefined;
   line: WaitQueue | undefined;
 
   constructor(client = "c") {
-    this.client = client;
+    this.from = { client, hasBegun: false };
   }
 
   onAdmitted(): void {

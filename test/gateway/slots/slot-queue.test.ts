@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
   SlotQueue,
-  type QueuedClient,
+  type QueuedRequest,
   type GateState,
   type QueueLimits,
 } from "../../../src/gateway/slots/slot-queue.ts";
 import { fc } from "../../support/fast-check.ts";
 
-interface Named extends QueuedClient {
+interface Named extends QueuedRequest {
   readonly name: string;
 }
 
@@ -31,8 +31,7 @@ function recorded(over: Partial<QueueLimits> = {}) {
 function caller(name: string, hasBegun = false, group?: object): Named {
   return {
     name,
-    client: name.slice(0, 1),
-    hasBegun,
+    from: { client: name.slice(0, 1), hasBegun },
     ...(group === undefined ? {} : { group }),
     onAdmitted: () => void told.push(`${name} in`),
     onRefused: (refusal) => void told.push(`${name} ${refusal}`),
