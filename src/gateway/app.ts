@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
-import { fastify, type FastifyInstance } from "fastify";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { ApiError } from "../api/errors.ts";
 import { createServer } from "../lib/node-http.ts";
 import { didYouMean } from "../api/nearest.ts";
@@ -20,7 +20,17 @@ import { registerRoutes } from "./management/routes.ts";
 import { leadToEnginePages } from "./open-engine-pages.ts";
 import { servePages, type ServedPages } from "./pages/pages.ts";
 import type { Logger } from "pino";
+import type { AccessLog } from "./telemetry/access-log.ts";
+import { RequestRecord } from "./telemetry/request-record.ts";
+import { noSlot } from "./telemetry/slot-metrics.ts";
 import type { V1Route } from "./v1/route.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** The error that answers the request; undefined: none. */
+    failure: ApiError | undefined;
+  }
+}
 
 export interface AppOptions {
   readonly proxy: ModelProxy;
@@ -37,6 +47,7 @@ export interface AppOptions {
   readonly bodyLimitBytes: number;
   readonly connections: ConnectionLimiter;
   readonly log: Logger;
+  readonly accessLog: AccessLog;
 }
 
 export interface App {
@@ -66,9 +77,11 @@ export async function buildApp(options: AppOptions): Promise<App> {
     schemaController: { compilersFactory: noSchemas },
     // A path that the router cannot parse, such as one with a broken escape.
     frameworkErrors: (problem, request, reply) => {
-      const refuse = (failure: unknown): void => {
+      const refuse = (error: unknown): void => {
+        const failure = fromFramework(error);
         reply.hijack();
-        sendError(reply.raw, fromFramework(failure), request.id);
+        sendError(reply.raw, failure, request.id);
+        recordUnrouted(options, hot, { request, reply, failure });
       };
       if (pages === undefined) refuse(problem);
       else pages.sendUnread(request, reply).then((isSent) => (isSent ? undefined : refuse(problem)), refuse);
@@ -108,14 +121,23 @@ export async function buildApp(options: AppOptions): Promise<App> {
   takeJsonOnly(app);
   const guarded = guardRoutes(app, options.gate);
   const hotOnes = [...hot].map(([path, { method }]) => ({ method, path, scope: "v1" as const }));
+  app.decorateRequest("failure", undefined);
+  const refuse = (request: FastifyRequest, reply: FastifyReply, failure: ApiError): void => {
+    request.failure = failure;
+    void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
+  };
   app.setErrorHandler((error, request, reply) => {
     const failure = fromFramework(error);
     if (failure.code === "system.internal") options.log.error({ err: error, requestId: request.id }, "request failed");
-    void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
+    refuse(request, reply, failure);
   });
-  app.setNotFoundHandler((request, reply) => {
-    const failure = notFound([...hotOnes, ...guarded], request.method, request.url);
-    void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
+  app.setNotFoundHandler((request, reply) =>
+    refuse(request, reply, notFound([...hotOnes, ...guarded], request.method, request.url)),
+  );
+  app.addHook("onResponse", (request, reply, done) => {
+    const { failure } = request;
+    if (request.is404 && failure !== undefined) recordUnrouted(options, hot, { request, reply, failure });
+    done();
   });
   registerRoutes(app, options.management, { isStrict: options.isStrict });
   if (options.pages !== undefined) pages = servePages(app, options.pages, options.management.config.basePath);
@@ -164,6 +186,28 @@ function hotFirst(
     const id = requestIdOf(request);
     void proxy.handle(route, request, response, id);
   };
+}
+
+/**
+ * Counts and logs a refused request below `/v1` for which no route is found. Its path may be any text: it is neither logged
+ * nor a label.
+ */
+function recordUnrouted(
+  { accessLog, management: { metrics, recent } }: AppOptions,
+  hot: ReadonlyMap<string, V1Route>,
+  { request, reply, failure }: { request: FastifyRequest; reply: FastifyReply; failure: ApiError },
+): void {
+  const asked = pathOf(request.url);
+  if (asked !== "/v1" && !asked.startsWith("/v1/")) return;
+  // The route with another method, as far as there is one.
+  const path = hot.get(asked)?.path ?? "/v1/*";
+  const [code, seconds] = [failure.status, reply.elapsedTime / 1000];
+  metrics.ended(path, noSlot, code, seconds);
+  metrics.failed(noSlot, failure, false);
+  const ended = { requestId: request.id, path, slot: noSlot, code, seconds, failure };
+  const line = { ...ended, endedAt: Date.now(), record: new RequestRecord() };
+  accessLog.closed(line);
+  recent.add(line);
 }
 
 /** Without query, trailing slash and, for proxies' absolute form, scheme and host. */

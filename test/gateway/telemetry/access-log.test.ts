@@ -72,6 +72,46 @@ describe("the access log", () => {
     assert.deepEqual([await gateway.metric(count(502)), await gateway.metric(count(499))], [1, undefined]);
   });
 
+  it("has a refused request for which there is no route, without its path", async () => {
+    await using gateway = await startGateway();
+    const requests = [
+      ["GET", "/v1/no-such-path?key=no-such-key", "/v1/* none 404 system.not_found"],
+      ["POST", "/v1/chat/no-such-path", "/v1/* none 404 system.not_found"],
+      ["GET", "/v1/no-such-path/%zz", "/v1/* none 400 dispatch.invalid_request"],
+      ["DELETE", "/v1/chat/completions/", "/v1/chat/completions none 405 system.method_not_allowed"],
+    ] as const;
+    for (const [method, path, msg] of requests) {
+      const answer = await fetch(new URL(path, gateway.url), { method });
+      await answer.text();
+      const id = answer.headers.get("x-request-id") ?? "none";
+      await until("it is logged", () => gateway.log().includes(id));
+      const line =
+        gateway
+          .log()
+          .split("\n")
+          .find((each) => each.includes(id)) ?? "";
+      assert.ok(line.includes(`"msg":${JSON.stringify(msg)}`), line);
+    }
+    assert.doesNotMatch(gateway.log(), /no-such/);
+    const count = (code: number) => `berth_requests_total{route="/v1/*",slot="none",code="${code}"}`;
+    assert.deepEqual([await gateway.metric(count(404)), await gateway.metric(count(400))], [2, 1]);
+    const failures = 'berth_request_failures_total{slot="none",error="system.not_found",answer="none",reason="other"}';
+    assert.equal(await gateway.metric(failures), 2);
+  });
+
+  it("has no line of a request outside of `/v1`, nor of one that a route of management answers", async () => {
+    await using gateway = await startGateway();
+    for (const path of ["/v1/models", "/v1/models/nope", "/api/nope", "/nope"])
+      await (await fetch(new URL(path, gateway.url))).text();
+    await (await fetch(new URL("/v1/nope", gateway.url))).text();
+    await until("the last of them is logged", () => gateway.log().includes("/v1/*"));
+    const lines = gateway
+      .log()
+      .split("\n")
+      .filter((line) => line.includes('"component":"gateway"'));
+    assert.equal(lines.length, 1, lines.join("\n"));
+  });
+
   it("has lines of JSON whatever a client writes, in the form of the other lines", () => {
     const record = new RequestRecord();
     const times = { heldMs: 12.4, queuedMs: 3.6, firstTokenMs: 20 };
