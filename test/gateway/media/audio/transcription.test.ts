@@ -207,6 +207,11 @@ describe("a transcription", () => {
         if (!isCold) await until("the engine is let go", () => site.calls.every(({ isGone }) => isGone));
       }
     }
+    const count = (of: string, code: number) =>
+      `berth_requests_total{route="${transcriptions}",slot="${of}",code="${code}"}`;
+    const counts = [count("none", 499), count("stt", 499), count("none", 400)];
+    const seen = await Promise.all(counts.map((each) => site.gateway.metric(each)));
+    assert.deepEqual(seen, [2, 2, undefined], "its client has left: the form is not at fault");
     await site.warm();
     const last = openUpload(site.gateway.url);
     last.request.end(body);
