@@ -169,6 +169,21 @@ describe("a provider behind the gateway", () => {
     assert.ok(!at.log().includes(secretKey));
   });
 
+  it("is named as the provider where its answer cannot be read, or breaks off", async () => {
+    await using at = await site();
+    const [json, events] = [{ "content-type": "application/json" }, { "content-type": "text/event-stream" }];
+    const cases = [
+      [{}, status(200, json, "{"), "the provider's answer is not JSON"],
+      [{}, status(200, json, `{"error":{"code":500}}`), "the provider failed within its answer"],
+      [{ stream: true }, status(200, events, "data: {}\n\n"), "the provider ended the stream early"],
+    ] as const;
+    for (const [more, fault, message] of cases) {
+      at.double.fail(fault);
+      const text = await (await at.chat(more)).text();
+      assert.ok(text.includes(JSON.stringify(message)), text);
+    }
+  });
+
   it("without its key gets nothing: the log names the key, and has no engine's time", async () => {
     await using at = await site(noKey);
     assert.equal((await envelopeOf(await at.chat())).error.code, "dispatch.upstream_failed");
