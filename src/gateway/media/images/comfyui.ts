@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { ApiError } from "../../../api/errors.ts";
+import { ExchangeError } from "../../../lib/exchange.ts";
 import { unlessAborted } from "../../../lib/on-abort.ts";
+import { exchangeFailure } from "../../relay/engine-failure.ts";
 import { readAccepted, readHistory, readQueue, type OutputImage } from "./comfyui-answers.ts";
 import { callEngine, type EngineAnswer, type ImageEngine } from "./engine-http.ts";
 import type { Graph } from "./workflows.ts";
@@ -32,9 +34,9 @@ const pollsBetweenChecks = 4;
  *                        │ client gone, or ceiling
  *                        └──▶ POST /queue {delete}, and POST /interrupt when it is ours that runs
  *
- * Rejects with ApiError (`dispatch.rejected`, `model.not_loaded`, `dispatch.upstream_*`), or with the signal's reason;
- * by then the engine has been told to stop, if it listens. `dispatch.upstream_unavailable`: the engine was never
- * reached. Wire facts: docs/images.md.
+ * Rejects with ApiError (`dispatch.rejected`, `model.not_loaded`, `dispatch.upstream_*`), with the ExchangeError of
+ * `POST /prompt`, or with the signal's reason; by then the engine has been told to stop, if it listens. Wire facts:
+ * docs/images.md.
  */
 export async function runGraph(engine: ImageEngine, graph: Graph, options: RunOptions): Promise<readonly Buffer[]> {
   const { signal, ceilingMs = imageCeilingMs, pollMs = 250 } = options;
@@ -116,14 +118,11 @@ async function follow(
   try {
     return await callEngine(engine, { method: "GET", path, signal, timeoutMs: callTimeoutMs, limitBytes });
   } catch (error) {
-    // The prompt must not be sent again: only a refused connection to /prompt counts as "unavailable".
-    if (!isUnavailable(error)) throw error;
+    // The prompt must not be sent again: only an ExchangeError of /prompt says that nothing was sent.
+    if (!(error instanceof ExchangeError)) throw error;
+    if (error.phase !== "connect") throw exchangeFailure(error);
     throw new ApiError("dispatch.upstream_failed", { message: "the image engine stopped while it worked" });
   }
-}
-
-function isUnavailable(error: unknown): boolean {
-  return error instanceof ApiError && error.code === "dispatch.upstream_unavailable";
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {

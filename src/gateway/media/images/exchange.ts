@@ -4,8 +4,8 @@ import { answerText, generate, type GenerateOptions, type ImagePlan } from "./im
 
 /**
  * Has the engine draw the plan, with the events of one HTTP exchange, so that it is held, queued and relayed like any
- * other request. An engine that was not reached is an ExchangeError of phase `connect`: nothing was sent. Aborting
- * interrupts the engine. Where `plan` throws, the exchange fails: an exception of a waiter must not reach the queue
+ * other request. The ExchangeError of an engine that was not reached has the phase `connect` or `shortage`: nothing was
+ * sent. Aborting interrupts the engine. Where `plan` throws, the exchange fails: an exception of a waiter must not reach the queue
  * that admits it.
  */
 export function drawImages(
@@ -24,7 +24,7 @@ class Drawing implements Exchange {
   constructor(plan: () => ImagePlan, options: Omit<GenerateOptions, "signal">, events: ExchangeEvents) {
     this.#events = events;
     this.#run(plan, options).catch((error: unknown) => {
-      if (!this.#client.signal.aborted) events.onError(failureOf(error));
+      if (!this.#client.signal.aborted) events.onError(error instanceof ExchangeError ? error : toApiError(error));
     });
   }
 
@@ -55,9 +55,4 @@ class Drawing implements Exchange {
     }
     this.#events.onEnd();
   }
-}
-
-function failureOf(error: unknown): Error {
-  const failure = toApiError(error);
-  return failure.code === "dispatch.upstream_unavailable" ? new ExchangeError("connect", failure.message) : failure;
 }

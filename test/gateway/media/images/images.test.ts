@@ -159,7 +159,7 @@ describe("a drawing that is relayed", () => {
     const { heard } = relayed(await listen(server));
     await until("it fails", () => heard.length > 0);
     server.close();
-    assert.ok(heard[0] instanceof ApiError && heard[0].code === "dispatch.upstream_failed");
+    assert.ok(heard[0] instanceof ExchangeError && heard[0].phase === "broken");
   });
 });
 
