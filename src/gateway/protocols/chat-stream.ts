@@ -1,8 +1,11 @@
 import { createParser } from "eventsource-parser";
+import { parseForeign } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
+import { engineEventFailure } from "../relay/engine-failure.ts";
 import { StreamGarbage } from "../relay/event-stream.ts";
-import { failed, readChatChunk } from "./chat-chunk.ts";
-import type { ChatChunk, ChatUsage } from "./chat-format.ts";
+import { chatChunkSchema, type ChatChunk, type ChatUsage } from "./chat-format.ts";
+import { failed } from "./json.ts";
 
 export type ChatChoice = ChatChunk["choices"][number];
 export type ChatDelta = NonNullable<ChatChoice["delta"]>;
@@ -95,6 +98,19 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
   #bytes(): Buffer | undefined {
     return this.#out === "" ? undefined : Buffer.from(this.taken());
   }
+}
+
+/**
+ * An event of a chat engine's stream. Throws ApiError where the engine reports a failure, or sends another kind of
+ * event.
+ */
+function readChatChunk(json: string): ChatChunk {
+  const value = parseForeign(json);
+  if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
+  if (isRecord(value) && (value["error"] ?? null) !== null) throw engineEventFailure(json);
+  const chunk = chatChunkSchema.safeParse(value).data;
+  if (chunk === undefined) throw failed("the engine's answer is broken: an event is no chat chunk");
+  return chunk;
 }
 
 const emptyDelta: ChatDelta = { content: undefined, reasoning_content: undefined };

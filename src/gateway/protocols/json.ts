@@ -66,9 +66,19 @@ export function encodeRequest(value: object): Buffer {
 /** The engine's body. Throws ApiError `dispatch.upstream_failed`. */
 export function parseAnswer(body: Buffer): unknown {
   const value = parseForeign(body);
-  if (value === undefined) {
-    const problem = isParseable(body) ? "is not JSON" : `holds more than ${parsedBounds}`;
-    throw new ApiError("dispatch.upstream_failed", { message: `the engine's answer ${problem}` });
-  }
-  return value;
+  if (value !== undefined) return value;
+  throw failed(`the engine's answer ${isParseable(body) ? "is not JSON" : `holds more than ${parsedBounds}`}`);
+}
+
+/** The count in the engine's answer about the tokens of a request. Throws ApiError `dispatch.upstream_failed`. */
+export function parseCount(body: Buffer): number {
+  const answer = parseAnswer(body);
+  const count = isRecord(answer) ? answer["input_tokens"] : undefined;
+  if (typeof count !== "number") throw failed("the engine's answer is no count");
+  return count;
+}
+
+/** The client's error for an invalid answer of the engine. */
+export function failed(message: string): ApiError {
+  return new ApiError("dispatch.upstream_failed", { message });
 }

@@ -1,5 +1,5 @@
-import { failed } from "./chat-chunk.ts";
 import { ChatStream, type ChatChoice, type ChatDelta } from "./chat-stream.ts";
+import { failed } from "./json.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
 
 /** A block of the answer; a call has its index in the engine's stream. */

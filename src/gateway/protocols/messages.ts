@@ -1,13 +1,13 @@
+import { z } from "zod";
+import { parseExactJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 import { chatAnswerSchema } from "./chat-format.ts";
-import { ApiError } from "../../api/errors.ts";
-import { messagesRequestSchema } from "./messages-format.ts";
-import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
+import { checkRequest, encodeRequest, failed, parseAnswer, parseCount } from "./json.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
+import { messagesRequestSchema } from "./messages-format.ts";
 import { chatRequest, leftOutOf } from "./messages-request.ts";
 import { MessagesStream } from "./messages-stream.ts";
 import type { Translation } from "./translation.ts";
-import { parseExactJson } from "../../lib/json.ts";
-import { isRecord } from "../../lib/record.ts";
 
 /** Anthropic's Messages over an engine with chat completions (DECISIONS 18). */
 export class MessagesTranslation implements Translation {
@@ -29,9 +29,7 @@ export class MessagesTranslation implements Translation {
   answer(body: Buffer): Buffer {
     const parsed = chatAnswerSchema.safeParse(parseAnswer(body)).data;
     const [choice] = parsed?.choices ?? [];
-    if (parsed === undefined || choice === undefined) {
-      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no chat completion" });
-    }
+    if (parsed === undefined || choice === undefined) throw failed("the engine's answer is no chat completion");
     const { message, finish_reason: finish, stop_reason: stop } = choice;
     const id = messageId(parsed.id);
     const thoughts = this.#isThinking ? thoughtsOf(message) : "";
@@ -65,5 +63,22 @@ function inputOf(text: string, mayBeCut: boolean): object {
   const input = text === "" ? {} : parseExactJson(text);
   if (isRecord(input)) return input;
   if (input === undefined && mayBeCut) return {};
-  throw new ApiError("dispatch.upstream_failed", { message: "the engine's tool call has no JSON object as input" });
+  throw failed("the engine's tool call has no JSON object as input");
+}
+
+const messagesCountSchema = messagesRequestSchema.extend({ max_tokens: z.int().optional() });
+
+/** The tokens of a Messages request, counted as those of its translation into a chat. */
+export class MessagesCount implements Translation {
+  leftOut: readonly string[] = [];
+
+  request(body: Buffer): Buffer {
+    const request = checkRequest(messagesCountSchema, body);
+    this.leftOut = leftOutOf(request);
+    return encodeRequest(chatRequest(request));
+  }
+
+  answer(body: Buffer): Buffer {
+    return Buffer.from(JSON.stringify({ input_tokens: parseCount(body) }));
+  }
 }

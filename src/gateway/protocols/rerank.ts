@@ -1,8 +1,9 @@
-import { ApiError } from "../../api/errors.ts";
-import { rerankAnswerSchema, rerankRequestSchema } from "./rerank-format.ts";
-import { fieldsOf, withFields } from "../../lib/json-fields.ts";
-import { parseAnswer, parseRequest, requestFields } from "./json.ts";
+import { z } from "zod";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
+import { fieldsOf, withFields } from "../../lib/json-fields.ts";
+import { checkRequest, encodeRequest, failed, parseAnswer, parseRequest, requestFields } from "./json.ts";
+import { listOf } from "./list-of.ts";
+import { rerankAnswerSchema, rerankRequestSchema } from "./rerank-format.ts";
 import type { Translation } from "./translation.ts";
 
 /** text-embeddings-inference has one model without a name: its clients mean the slot that ranks. */
@@ -59,7 +60,7 @@ export class RerankTranslation implements Translation {
       found !== undefined &&
       found.every(({ index }) => index < this.#count) &&
       new Set(found.map(({ index }) => index)).size === found.length;
-    if (!isSound) throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no ranking" });
+    if (!isSound) throw failed("the engine's answer is no ranking");
     const results = found
       .toSorted((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
       .slice(0, this.#limit);
@@ -85,5 +86,39 @@ export class RerankTranslation implements Translation {
   #document(index: number): object {
     const text = this.#documents?.[index];
     return text === undefined ? {} : { document: { text } };
+  }
+}
+
+const one = z.string("must be a text");
+const several = listOf(one, "must be a text or a list of texts").check(z.minLength(1, "must not be empty"));
+const scoreRequestSchema = z.looseObject({
+  text_1: z.union([one, several.check(z.maxLength(1, "must be one text: send a request for each pair"))]),
+  text_2: z.union([one, several]),
+});
+
+/** vLLM's `/v1/score`, one text against one or several, over `/v1/rerank` of `llama-server`. The scores are the engine's. */
+export class ScoreTranslation implements Translation {
+  #model: unknown;
+  #count = 0;
+
+  request(body: Buffer): Buffer {
+    const { text_1: first, text_2: second, ...rest } = checkRequest(scoreRequestSchema, body);
+    const documents = [second].flat();
+    this.#model = rest["model"];
+    this.#count = documents.length;
+    return encodeRequest({ ...rest, query: [first].flat()[0], documents });
+  }
+
+  answer(body: Buffer): Buffer {
+    const { results, usage } = rerankAnswerSchema.safeParse(parseAnswer(body)).data ?? {};
+    const scores = new Map(results?.map(({ index, relevance_score: score }) => [index, score]));
+    const data = Array.from({ length: this.#count }, (_, index) => ({
+      index,
+      object: "score",
+      score: scores.get(index),
+    }));
+    if (data.some(({ score }) => score === undefined)) throw failed("the engine's answer does not score every text");
+    const counts = usage ?? { prompt_tokens: 0, total_tokens: 0 };
+    return Buffer.from(JSON.stringify({ object: "list", model: this.#model, data, usage: counts }));
   }
 }

@@ -1,6 +1,6 @@
 import type { ApiError } from "../../api/errors.ts";
-import { failed } from "./chat-chunk.ts";
 import { ChatStream, type ChatDelta } from "./chat-stream.ts";
+import { failed } from "./json.ts";
 import { thoughtsOf } from "./messages-answer.ts";
 import { statusOf, type ResponseShell } from "./responses-answer.ts";
 import { errorEvent } from "./responses-errors.ts";

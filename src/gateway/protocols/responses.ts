@@ -1,8 +1,7 @@
 import { chatAnswerSchema } from "./chat-format.ts";
-import { ApiError } from "../../api/errors.ts";
 import { responsesRequestSchema } from "./responses-format.ts";
 import { customInput } from "./custom-input.ts";
-import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
+import { checkRequest, encodeRequest, failed, parseAnswer, parseCount } from "./json.ts";
 import type { OwnItems } from "./kept-items.ts";
 import { thoughtsOf } from "./messages-answer.ts";
 import {
@@ -53,9 +52,7 @@ export class ResponsesTranslation implements Translation {
   answer(body: Buffer): Buffer {
     const parsed = chatAnswerSchema.safeParse(parseAnswer(body)).data;
     const [choice] = parsed?.choices ?? [];
-    if (parsed === undefined || choice === undefined) {
-      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no chat completion" });
-    }
+    if (parsed === undefined || choice === undefined) throw failed("the engine's answer is no chat completion");
     const { message, finish_reason: finish } = choice;
     const thoughts = thoughtsOf(message);
     const content = [
@@ -83,5 +80,26 @@ export class ResponsesTranslation implements Translation {
 
   #keep(item: object): void {
     if (this.#isKept) this.#kept.keep(item);
+  }
+}
+
+/** The tokens of a Responses request, counted as those of its translation into a chat. */
+export class ResponsesCount implements Translation {
+  readonly #responses: ResponsesTranslation;
+
+  constructor(kept: OwnItems) {
+    this.#responses = new ResponsesTranslation(kept);
+  }
+
+  get leftOut(): readonly string[] {
+    return this.#responses.leftOut;
+  }
+
+  request(body: Buffer): Buffer {
+    return this.#responses.request(body);
+  }
+
+  answer(body: Buffer): Buffer {
+    return Buffer.from(JSON.stringify({ object: "response.input_tokens", input_tokens: parseCount(body) }));
   }
 }

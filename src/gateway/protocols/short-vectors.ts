@@ -1,10 +1,9 @@
 import { invalidRequest } from "../../api/problems.ts";
-import { failed } from "./chat-chunk.ts";
 import { isBlank } from "../../lib/json-bytes.ts";
 import { withFields } from "../../lib/json-fields.ts";
 import { isWholeJson, parseForeign } from "../../lib/json.ts";
 import { notJson } from "../relay/engine-failure.ts";
-import { requestFields } from "./json.ts";
+import { failed, requestFields } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
 const mark = Buffer.from('"dimensions"');
