@@ -68,7 +68,7 @@ export class EnginePool implements Transport {
 
   /** Parts of a large body are not copied. */
   send(request: ExchangeRequest, options: SendOptions, events: ExchangeEvents): Exchange {
-    const { body, contentType = "application/octet-stream" } = request;
+    const { body, contentType = "application/json" } = request;
     const lines = body && `content-type: ${contentType}\r\ncontent-length: ${sizeOf(body)}\r\n`;
     return new PooledExchange(this, events).send(this.#head(request, options, lines ?? ""), body ?? [], options);
   }

@@ -71,6 +71,7 @@ export interface ExchangeRequest {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly accept: string;
+  /** The type of the body; absent: JSON. */
   readonly contentType?: string;
   readonly body?: RequestBody | undefined;
 }

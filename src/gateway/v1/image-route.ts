@@ -115,5 +115,4 @@ const imageRequest = {
   capability: "image",
   method: "POST",
   path: "/v1/images/generations",
-  contentType: "application/json",
 } as const;

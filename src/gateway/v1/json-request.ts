@@ -170,7 +170,6 @@ const nothing = Buffer.alloc(0);
 
 class JsonBackendRequest implements BackendRequest {
   readonly method = "POST";
-  readonly contentType = "application/json";
   readonly format: JsonTarget;
   readonly served: string;
   readonly accept: string;

@@ -33,7 +33,7 @@ export async function callEngine(
 ): Promise<EngineAnswer> {
   const { method, path, signal, timeoutMs, limitBytes } = call;
   const body = call.body === undefined ? undefined : [Buffer.from(JSON.stringify(call.body))];
-  const request = { method, path, accept: "*/*", contentType: "application/json", body };
+  const request = { method, path, accept: "*/*", body };
   const options = { signal, timeoutMs, limitBytes, requestId, trace };
   return await wholeAnswer(transport, request, options).catch((error: unknown) => {
     if (!(error instanceof AnswerTooLarge)) throw error;
