@@ -1,7 +1,6 @@
 import { isRecord } from "../../lib/record.ts";
-import { checkWays, UnfitConstraint, type LengthBudget } from "./expression.ts";
-import { checkGrammar } from "./grammar.ts";
-import { checkPattern } from "./pattern.ts";
+import { checkWays, ExpressionReader, UnfitConstraint, type LengthBudget } from "./expression.ts";
+import { checkGrammar, tokensOf } from "./grammar.ts";
 
 /** Nested objects and lists; every level of a schema takes two. llama.cpp takes seconds for a thousand. */
 const depthLimit = 128;
@@ -110,6 +109,16 @@ function referred(ref: string, root: unknown): unknown {
 function checkReferences(count: number): void {
   if (count > referenceLimit)
     throw new UnfitConstraint(`has references that lead on more than ${referenceLimit} times`);
+}
+
+/** A token of a regular expression; a class or a count that does not end is a token to the end of the text. */
+const patternToken = /\\[^]|\[(?:[^\]\\]|\\[^])*\]?|\((?:\?:)?|\{[\s+]*[\d,][^}]*\}?|[^[]/y;
+
+/** Throws UnfitConstraint for a regular expression of a schema whose grammar an engine would not survive. */
+function checkPattern(text: string, budget: LengthBudget): void {
+  budget.take(text);
+  const tokens = tokensOf(text, patternToken);
+  if (new ExpressionReader(tokens).check(0) < tokens.length) throw new UnfitConstraint("has a group that ends twice");
 }
 
 /** A sampler's window in tokens; llama.cpp allocates 8 bytes or more for each, for every request. */

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError } from "../../api/errors.ts";
@@ -14,6 +15,19 @@ export interface ConnectionLimits {
   readonly served: number;
   /** Beyond this number a connection is closed at once. */
   readonly open: number;
+}
+
+/**
+ * How many files and connections this process may have open at once: `RLIMIT_NOFILE`, whose soft value Node raises to
+ * the hard one as it starts, for itself and its children. Undefined where the value is unknown or unlimited.
+ */
+export function openFileLimit(): number | undefined {
+  try {
+    const soft = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
+    return soft === undefined ? undefined : Number(soft);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The limits for this number of open files. */

@@ -137,7 +137,7 @@ export class JsonRequest implements V1Request {
     const translation = target.requestTranslation ?? target.translation;
     let { body } = this;
     if (translation !== undefined) body = translation.request(body);
-    else if (target.isChat === true && hasFlatTools(tools?.value)) body = withNestedTools(body);
+    else if (target.isChat === true && tools !== undefined && hasFlatTools(tools.value)) body = withNestedTools(body);
     // Its translation may keep parts of the request for the answer.
     const keptBytes = body === this.body ? 0 : Math.min(body.length, mostParsedBytes);
     if (rules !== undefined) body = applyRules(body, rules);
