@@ -45,6 +45,8 @@ export type ScannedInput = "messages" | "prompt" | "input";
 const none: readonly ScannedField[] = [];
 
 const quote = 0x22;
+/** No other value of JSON begins so. */
+const firstOfTrue = 0x74;
 /**
  * Finds `model` and `stream` at the top level of a JSON object. Undefined when the bytes are not an object as far as
  * this looks: the caller then parses, to say what is wrong. For every valid JSON object it finds what JSON.parse
@@ -96,7 +98,7 @@ function scanFields(bytes: Buffer, walk: JsonWalk): ScannedBody | undefined {
     }
     if (name === "stream") {
       first.stream = bytes[valueStart] ?? 0;
-      isStream = end - valueStart === 4 && bytes.toString("latin1", valueStart, end) === "true";
+      isStream = first.stream === firstOfTrue;
     } else if (isInput(name)) {
       first[name] = bytes[valueStart] ?? 0;
       inputStart = valueStart;

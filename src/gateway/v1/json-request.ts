@@ -19,13 +19,13 @@ export interface OtherInput {
   readonly target: JsonTargetOf;
 }
 
-interface JsonRequestOptions {
+/** The rules of a route for each of its requests. */
+interface JsonRules {
   readonly hasStreams: boolean;
   readonly inputRule: InputRule | undefined;
   readonly isKept: boolean;
   readonly defaultModel: (body: Buffer) => string | undefined;
   readonly target: JsonTarget | JsonTargetOf;
-  readonly owner: string;
   readonly otherInput: OtherInput | undefined;
 }
 
@@ -45,15 +45,15 @@ export class JsonRequest implements V1Request {
   readonly #ownerOfKept: string;
   readonly owner: string | undefined;
 
-  constructor(body: Buffer, charge: Charge, options: JsonRequestOptions) {
-    const { hasStreams, isKept, owner, otherInput } = options;
-    const { scanned, model } = readModel(body, options.defaultModel);
+  constructor(body: Buffer, { charge, owner }: { readonly charge: Charge; readonly owner: string }, rules: JsonRules) {
+    const { hasStreams, isKept, otherInput } = rules;
+    const { scanned, model } = readModel(body, rules.defaultModel);
     const { first } = scanned;
     const isOther =
       otherInput !== undefined &&
-      first[options.inputRule?.field ?? "messages"] === 0 &&
+      first[rules.inputRule?.field ?? "messages"] === 0 &&
       first[otherInput.inputRule.field] !== 0;
-    const { inputRule, target } = isOther ? otherInput : options;
+    const { inputRule, target } = isOther ? otherInput : rules;
     // Before a model is loaded for a request that its engine would refuse.
     checkKinds(scanned, { inputRule, hasStreams });
     this.body = body;

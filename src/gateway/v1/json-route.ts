@@ -46,6 +46,7 @@ export function jsonRoute({
   target,
   otherInput,
 }: JsonRouteOptions): V1Route {
+  const rules = { hasStreams, inputRule, isKept, defaultModel, target, otherInput };
   return {
     method: "POST",
     path,
@@ -60,8 +61,7 @@ export function jsonRoute({
     errors,
     async read(request, limits, owner) {
       const body = await readJsonBody(request, limits);
-      const options = { hasStreams, inputRule, isKept, defaultModel, target, owner, otherInput };
-      return new JsonRequest(body, limits.charge, options);
+      return new JsonRequest(body, { charge: limits.charge, owner }, rules);
     },
   };
 }
