@@ -58,7 +58,6 @@ export class Call implements DenseMember, Recipient, ServedClient {
   readonly answer: Answer;
   readonly record = new RequestRecord();
   principal: Principal = anonymous;
-  isRead = false;
   waitsSince: number | undefined;
   /** Undefined: its client has none, and traces are off. */
   trace: RequestTrace | undefined;
@@ -66,6 +65,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
   readonly #cancelled = new AbortController();
   readonly #closed = Promise.withResolvers<void>();
   readonly #options: CallOptions;
+  #request: V1Request | undefined;
   #comments: WaitComments | undefined;
   #charge: Charge;
   #slot = noSlot;
@@ -80,7 +80,6 @@ export class Call implements DenseMember, Recipient, ServedClient {
     this.#options = options;
     response.on("close", () => {
       this.#comments?.[Symbol.dispose]();
-      this.#charge.end();
       if (!response.writableFinished) this.cancel(clientGone);
       this.#closed.resolve();
     });
@@ -130,18 +129,22 @@ export class Call implements DenseMember, Recipient, ServedClient {
     return this.answer.hasBegun;
   }
 
-  /** The request was read. What is left of it is discarded at the disposal. */
-  read(request: V1Request): Disposable {
-    this.isRead = true;
+  get isRead(): boolean {
+    return this.#request !== undefined;
+  }
+
+  /** The request was read. */
+  read(request: V1Request): void {
+    this.#request = request;
     this.record.isStream = request.isStream;
     this.record.requestedModel = shortName(request.model);
     this.record.body = this.#options.recent?.keepBody(request.body);
-    return {
-      [Symbol.dispose]: () => {
-        this.#charge.end();
-        request.discard?.();
-      },
-    };
+  }
+
+  /** No backend gets the request any more. */
+  discard(): void {
+    this.#charge.end();
+    this.#request?.discard?.();
   }
 
   arrive(waitQueue: WaitQueue, prompt: Prompt | undefined): BackendLease | Turn<BackendLease> {

@@ -64,7 +64,7 @@ export class ModelProxy {
       if (this.#options.isDraining()) throw stopping();
       const limits = { bodyBytes: bodyLimitBytes, charge: call.charge };
       const asked = await route.read(request, limits, call.principal.owner);
-      using _ = call.read(asked);
+      call.read(asked);
       call.signal.throwIfAborted();
       const target = cacheSync.resolve(asked) ?? (await this.#awaitMeaning(asked, call));
       call.slot = slotOf(target);
@@ -80,9 +80,8 @@ export class ModelProxy {
     } catch (error) {
       if (error !== clientGone) refuse(call.answer, error);
     } finally {
+      call.discard();
       await call.closed;
-      // A body may have been unpacked meanwhile.
-      call.charge.end();
       this.#calls.delete(call);
       record(call, this.#options);
     }
