@@ -187,7 +187,7 @@ function begin({ sink, status, type }: Way, length?: number | string): void {
     sink.begin(status, { "content-type": type, "content-length": length });
   } catch (error) {
     if (!(error instanceof NotAStream)) throw error;
-    throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no stream" });
+    throw new ApiError("dispatch.upstream_failed", { message: "the answer is no stream" });
   }
 }
 

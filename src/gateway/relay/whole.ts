@@ -30,7 +30,7 @@ export class BufferedAnswer implements Disposable {
     const { size } = this.#gathered;
     if (size <= uncountedBytes) return undefined;
     if (size > this.#limitBytes)
-      return new ApiError("dispatch.upstream_failed", { message: "the engine's answer is too large to be translated" });
+      return new ApiError("dispatch.upstream_failed", { message: "the answer is too large to be translated" });
     try {
       this.#charge.take(this.#isCharged ? bytes.length : size);
       this.#isCharged = true;
