@@ -99,6 +99,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
           slot: created,
           send: (client, query) => client.one("POST /api/slots", "state", { query, body }),
           said: "created",
+          isNew: true,
         },
         options,
       );

@@ -17,6 +17,8 @@ export interface SlotRequest {
   readonly send: (client: Client, query: WaitQuery) => Promise<SlotRow>;
   /** The message without a wait: `restart requested`. */
   readonly said: string;
+  /** The answer is the state of a slot that was just declared: why it cannot start is said with it. */
+  readonly isNew?: true;
   /** The expected result for the wait to succeed, beside a slot that is as declared. */
   readonly wanted?: { readonly isLoaded?: boolean; readonly model?: string };
 }
@@ -36,8 +38,10 @@ const pollMs = 250;
 export async function request(client: Client, wanted: SlotRequest, waiting: Waiting): Promise<string> {
   const { timeoutSeconds } = waiting;
   if (timeoutSeconds === undefined) {
-    await wanted.send(client, {});
-    return `${wanted.slot}: ${wanted.said}\n`;
+    const stalled = conditionOf(await wanted.send(client, {}), "Stalled");
+    const isFaulty = wanted.isNew === true && stalled?.status === "True";
+    const fault = isFaulty ? `, but it cannot start yet: ${cell(stalled.message)}` : "";
+    return `${wanted.slot}: ${wanted.said}${fault}\n`;
   }
   // The service knows when its own request has settled; the progress is only for display.
   const answer = wanted.send(client, { wait: "ready", timeout: timeoutSeconds });

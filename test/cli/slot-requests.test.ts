@@ -169,6 +169,17 @@ describe("berth slot create", () => {
       assert.deepEqual([ended, asked, bodies], [done("coder: created\n"), ["POST /api/slots"], [body]]);
     });
 
+  it("says why the new slot cannot start, and how its model is fetched", async () => {
+    const message = "no model is called nope: fetch it by `berth model pull nope`";
+    const condition = { reason: "ModelNotFound", message };
+    const conditions = [
+      { type: "Ready", status: "False", ...condition },
+      { type: "Stalled", status: "True", ...condition },
+    ];
+    const { ended } = await create("coder --model nope", "", { "/api/slots": { ...coder, conditions } });
+    assert.deepEqual(ended, done(`coder: created, but it cannot start yet: ${message}\n`));
+  });
+
   it("needs a name", async () => {
     const stderr = "usage: the slot has no name: berth slot create NAME …\nsee `berth slot create --help`\n";
     assert.deepEqual((await create("-f FILE", "model: {default: tiny}\n")).ended, { code: 2, stdout: "", stderr });

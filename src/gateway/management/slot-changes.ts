@@ -34,6 +34,8 @@ interface Confirmation {
   readonly isSeen: (slot: KnownSlot) => boolean;
   /** The slot existed when the request came: once it is gone there is nothing to wait for. */
   readonly isKnown?: boolean;
+  /** The answer tells the state under the new manifest even without a wait: a built-in slot has another one before. */
+  readonly isNew?: boolean;
   readonly watch: (onChange: () => void) => Disposable;
 }
 
@@ -147,7 +149,7 @@ export async function createSlot(
     throw new ApiError("slot.already_exists", { message: `a slot is called ${name} already` });
   guardExecFields(spec, {}, { isAllowed: context.config.apiExec, file: `slots/${name}.toml` });
   const { specHash } = await context.writer.create("Slot", name, { spec, labels });
-  return await written(context, name, specHash, query, client);
+  return await written(context, name, specHash, query, client, { isNew: true });
 }
 
 /** Writes the manifest of a slot, new (201) or not (202), and waits if the query says so. Throws ApiError. */
@@ -211,6 +213,7 @@ async function written(
   specHash: string | undefined,
   query: WaitQuery,
   client: IncomingMessage,
+  { isNew = false }: Pick<Confirmation, "isNew"> = {},
 ): Promise<SlotDetail> {
   const { index, writer } = context;
   let awaited = specHash;
@@ -230,7 +233,7 @@ async function written(
         () => undefined,
       );
     });
-  const slot = await answered(context, name, query, client, { isSeen, watch });
+  const slot = await answered(context, name, query, client, { isSeen, watch, isNew });
   return { ...slot, spec_hash: specHash ?? slot.spec_hash };
 }
 
@@ -240,13 +243,13 @@ async function answered(
   name: string,
   query: WaitQuery,
   client: IncomingMessage,
-  { isSeen, watch, isKnown = false }: Confirmation,
+  { isSeen, watch, isKnown = false, isNew = false }: Confirmation,
 ): Promise<SlotDetail> {
   // A slot that was just written is known once the operator has read it: within seconds.
   const timeoutMs = query.wait === undefined ? 2000 : query.timeout * 1000;
   const isOver =
     query.wait === undefined
-      ? (slot: KnownSlot | undefined) => slot !== undefined
+      ? (slot: KnownSlot | undefined) => slot !== undefined && (!isNew || isSeen(slot))
       : (slot: KnownSlot | undefined) => (slot === undefined ? isKnown : isSeen(slot) && settled(slot));
   await waitForOperator(() => isOver(context.index().slots.get(name)), {
     watch,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readdir } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { openPublisher } from "../../../src/store/state/publisher.ts";
@@ -171,6 +171,16 @@ describe("/api/slots", () => {
     const seen = publishedSlot("waited", { port: 1 }, 2);
     await (await openPublisher(at.stateDir)).writeSlot({ ...seen, specHash: String(specHash) });
     assert.notEqual((await first)["spec_hash"], specHash, "each hears of what it has written");
+  });
+
+  it("answers a creation with the state under the new manifest, also of a built-in slot", async () => {
+    const { spec_hash: specHash } = await at.got("/api/slots/embed", "PUT", { model });
+    await rm(join(at.stateDir, "config/slots/embed.toml"));
+    const answer = later(at.got("/api/slots", "POST", { name: "embed", model }));
+    await until("it is written", async () => (await readdir(join(at.stateDir, "config/slots"))).includes("embed.toml"));
+    const seen = publishedSlot("embed", { state: "error" }, 2);
+    await (await openPublisher(at.stateDir)).writeSlot({ ...seen, specHash: String(specHash) });
+    assert.equal((await answer)["state"], "error");
   });
 
   it("stores a manifest that no operator acts on, with an error that says so", async () => {
