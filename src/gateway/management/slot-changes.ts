@@ -55,13 +55,7 @@ export async function changeSlot(
   const invalid = invalidManifest(slot);
   if (invalid !== undefined) throw invalid;
   if (!slot.spec.enabled) throw disabled(slot);
-  if (await isLeaving(context, slot)) {
-    const state = slot.status?.state ?? "offline";
-    throw new ApiError("slot.illegal_transition", {
-      message: `slot ${name} is deleted and on its way out: nothing but its end can follow`,
-      details: { slot: name, state, reason: "Deleted" },
-    });
-  }
+  if (isLeaving(slot) && (await context.writer.specHash("Slot", name)) === undefined) throw leaving(slot);
   if (kind === "swap-model" && model !== undefined) {
     await checkFit(context, name, { ...slot.spec, model: { ...slot.spec.model, default: model } });
   }
@@ -97,9 +91,17 @@ export function disabled({ name, published }: KnownSlot): ApiError {
   });
 }
 
-/** Whether the operator is ending the slot because its manifest is gone, and no new manifest exists. */
-async function isLeaving({ writer }: ManagementContext, { name, published }: KnownSlot): Promise<boolean> {
-  return published?.plan.reason === "Deleted" && (await writer.specHash("Slot", name)) === undefined;
+/** Whether the operator is ending the slot because its manifest was gone; a new manifest may exist by now. */
+function isLeaving({ published }: KnownSlot): boolean {
+  return published?.plan.reason === "Deleted";
+}
+
+/** The failure of a change of a slot whose manifest is gone. */
+function leaving({ name, status }: KnownSlot): ApiError {
+  return new ApiError("slot.illegal_transition", {
+    message: `slot ${name} is deleted and on its way out: nothing but its end can follow`,
+    details: { slot: name, state: status?.state ?? "offline", reason: "Deleted" },
+  });
 }
 
 /**
@@ -199,7 +201,7 @@ export async function deleteSlot(context: ManagementContext, name: string): Prom
     throw new ApiError("slot.builtin", { message: `${name} is built in and cannot be deleted; disable it instead` });
   }
   const detail = slotDetail(slot, viewOf(context));
-  await context.writer.remove("Slot", name, { isKnown: true });
+  if (!(await context.writer.remove("Slot", name, { isKnown: !isLeaving(slot) }))) throw leaving(slot);
   return detail;
 }
 

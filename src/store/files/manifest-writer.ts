@@ -143,8 +143,9 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
       write(async () => {
         const found = await findPlace(configDir, kind, name);
         if (found === undefined) {
-          if (isKnown) await removals.put(kind, name);
-          return false;
+          if (!isKnown || removals.has(kind, name)) return false;
+          await removals.put(kind, name);
+          return true;
         }
         const rest = found.count > 1 ? withoutDocument(found) : undefined;
         if (found.count > 1 && rest === undefined)

@@ -52,8 +52,8 @@ export interface ManifestWriter {
   writeSource(kind: Kind, name: string, change: Pick<ManifestSource, "text" | "hash">): Promise<void>;
   /**
    * Removes the file of a declaration after recording the request: the operator then accepts the removal, also of the
-   * last file. False without a declaration; with `isKnown`, for one in force although its file is gone, the request is
-   * recorded all the same.
+   * last file. With `isKnown`, for a declaration in force although its file is gone, the request is recorded all the
+   * same. False where nothing was left to request: there is no declaration, or its removal is requested already.
    */
   remove(kind: Kind, name: string, options: { readonly isKnown: boolean }): Promise<boolean>;
 }

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Kind } from "../../api/names.ts";
@@ -15,6 +15,8 @@ const fileNameOf = ({ kind, name }: Pick<Removal, "kind" | "name">): string =>
 
 /** Records requested removals before they are executed. */
 export interface RemovalRecorder {
+  /** Whether a removal is recorded that the operator has not finished. */
+  has(kind: Kind, name: string): boolean;
   /** Survives a power cut once resolved. */
   put(kind: Kind, name: string): Promise<void>;
   /** The resource was not removed, or is declared again. */
@@ -26,6 +28,7 @@ export function removalRecorder(stateDir: string): RemovalRecorder {
   const path = directoryOf(stateDir);
   const fileOf = (kind: Kind, name: string): string => join(path, `${fileNameOf({ kind, name })}.json`);
   return {
+    has: (kind, name) => existsSync(fileOf(kind, name)),
     async put(kind, name) {
       await mkdir(path, { recursive: true });
       const removal = { schema: 1, kind, name, token: randomUUID(), requestedAt: new Date().toISOString() };

@@ -131,8 +131,14 @@ describe("/api/slots", () => {
     const plan = { reason: "Deleted", message: "its manifest is gone", steps: [] };
     await (await openPublisher(at.stateDir)).writeSlot({ ...leaving, plan });
     await until("the gateway knows it", () => at.running.seenRevision("leaving") === 1);
-    for (const [verb, body] of [["load"], ["unload"], ["restart"], ["swap", { reset: true }]] as const) {
-      const { is, details } = await at.refused("POST", `/api/slots/leaving/${verb}`, body);
+    for (const [method, verb, body] of [
+      ["POST", "/load", undefined],
+      ["POST", "/unload", undefined],
+      ["POST", "/restart", undefined],
+      ["POST", "/swap", { reset: true }],
+      ["DELETE", "", undefined],
+    ] as const) {
+      const { is, details } = await at.refused(method, `/api/slots/leaving${verb}`, body);
       assert.equal(is, "409 slot.illegal_transition", verb);
       assert.deepEqual(details, { slot: "leaving", state: "unloading", reason: "Deleted" });
     }
@@ -159,7 +165,11 @@ describe("/api/slots", () => {
     assert.match(await at.written("slots/coder.toml"), /^load = "onDemand"\npinned = false\n/);
     assert.equal((await at.send("DELETE", "/api/slots/coder")).status, 202);
     await assert.rejects(at.written("slots/coder.toml"), { code: "ENOENT" });
+    // No operator has seen that yet.
+    const again = await at.refused("DELETE", "/api/slots/coder");
+    assert.deepEqual([again.is, again.details?.["reason"]], ["409 slot.illegal_transition", "Deleted"]);
     assert.equal((await at.send("PUT", "/api/slots/coder", spec)).status, 201);
+    assert.equal((await at.send("DELETE", "/api/slots/coder")).status, 202);
   });
 
   it("does not wait for a manifest after another has replaced it", { timeout: 180_000 }, async () => {
