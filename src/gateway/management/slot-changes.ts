@@ -146,9 +146,6 @@ export async function createSlot(
   checkName(name);
   checkWork(context, name, spec);
   await checkFit(context, name, spec);
-  const known = context.index().slots.get(name);
-  if (known?.published?.file !== undefined)
-    throw new ApiError("slot.already_exists", { message: `a slot is called ${name} already` });
   guardExecFields(spec, {}, { isAllowed: context.config.apiExec, file: `slots/${name}.toml` });
   const { specHash } = await context.writer.create("Slot", name, { spec, labels });
   return await written(context, name, specHash, query, client, { isNew: true });

@@ -129,7 +129,7 @@ describe("/api/slots", () => {
   it("refuses requests to a slot that is deleted, unless it has been declared again meanwhile", async () => {
     const leaving = publishedSlot("leaving", { state: "unloading", port: 1 }, 1);
     const plan = { reason: "Deleted", message: "its manifest is gone", steps: [] };
-    await (await openPublisher(at.stateDir)).writeSlot({ ...leaving, plan });
+    await (await openPublisher(at.stateDir)).writeSlot({ ...leaving, plan, file: "leaving.toml" });
     await until("the gateway knows it", () => at.running.seenRevision("leaving") === 1);
     for (const [method, verb, body] of [
       ["POST", "/load", undefined],
@@ -142,7 +142,7 @@ describe("/api/slots", () => {
       assert.equal(is, "409 slot.illegal_transition", verb);
       assert.deepEqual(details, { slot: "leaving", state: "unloading", reason: "Deleted" });
     }
-    assert.equal((await at.send("PUT", "/api/slots/leaving", { model })).status, 201);
+    assert.equal((await at.send("POST", "/api/slots", { name: "leaving", model })).status, 201);
     assert.equal((await at.send("POST", "/api/slots/leaving/load")).status, 202);
   });
 
