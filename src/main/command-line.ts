@@ -19,10 +19,10 @@ export async function runCommandLine(words: readonly string[], context: Omit<Pro
   return await exitCodeOf(run, context.note, explained);
 }
 
-/** Commander has printed its errors itself; of a command's error, `code: message`, then the remedy. */
+/** Commander has printed its errors itself; of a command's error, `code: message`, then the remedy. `usage:` always ends with 2. */
 function explained(error: unknown): ExplainedEnd | undefined {
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? 0 : 2, lines: [] };
   if (!(error instanceof CommandError)) return undefined;
   const { code, message, next } = error;
-  return { exitCode: 1, lines: [`${code}: ${message}`, ...(next === undefined ? [] : [next])] };
+  return { exitCode: code === "usage" ? 2 : 1, lines: [`${code}: ${message}`, ...(next === undefined ? [] : [next])] };
 }

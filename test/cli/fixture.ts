@@ -25,6 +25,7 @@ export async function told(
 }
 
 export const done = (stdout: string, stderr = ""): Ended => ({ code: 0, stdout, stderr });
+export const misused = (stderr: string): Ended => ({ code: 2, stdout: "", stderr });
 export const failed = (stderr: string, stdout = ""): Ended => ({ code: 1, stdout, stderr });
 
 export const listOf = (...data: readonly object[]): object => ({ object: "list", data });

@@ -164,7 +164,7 @@ describe("berth model", () => {
 
   it("rm removes nothing but models", async () => {
     const { code, stderr, asked } = await told({ "/api/models": {} }, ["model", "rm", ".."]);
-    assert.deepEqual([code, stderr, asked], [1, "usage: nothing can be called ..\ncheck the name\n", []]);
+    assert.deepEqual([code, stderr, asked], [2, "usage: nothing can be called ..\ncheck the name\n", []]);
     for (const ref of ["../slots/primary", "a/./b"]) {
       const { asked: paths } = await told({ "/api/slots/primary": {} }, ["model", "rm", ref]);
       assert.deepEqual(paths, [`DELETE /api/models/${encodeURIComponent(ref)}`]);

@@ -9,7 +9,7 @@ import { runBerth } from "../support/command.ts";
 import { later } from "../support/later.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-import { coder, done, failed, primary, refused, told, type Answers } from "./fixture.ts";
+import { coder, done, failed, misused, primary, refused, told, type Answers } from "./fixture.ts";
 
 describe("berth slot load, unload, restart, swap and delete", () => {
   for (const [line, path, body, said] of [
@@ -40,7 +40,7 @@ describe("berth slot load, unload, restart, swap and delete", () => {
     it(`is used wrongly: ${line}`, async () => {
       const { ended, asked } = await told({}, `slot ${line}`);
       const stderr = `usage: ${why}\nsee \`berth slot ${line.split(" ")[0]} --help\`\n`;
-      assert.deepEqual([ended, asked], [{ code: 2, stdout: "", stderr }, []]);
+      assert.deepEqual([ended, asked], [misused(stderr), []]);
     });
 });
 
@@ -182,7 +182,7 @@ describe("berth slot create", () => {
 
   it("needs a name", async () => {
     const stderr = "usage: the slot has no name: berth slot create NAME …\nsee `berth slot create --help`\n";
-    assert.deepEqual((await create("-f FILE", "model: {default: tiny}\n")).ended, { code: 2, stdout: "", stderr });
+    assert.deepEqual((await create("-f FILE", "model: {default: tiny}\n")).ended, misused(stderr));
   });
 
   const toml = "a TOML manifest goes into the slots directory as it is";
@@ -217,7 +217,7 @@ describe("berth slot create", () => {
     const { bodies } = await told({ "/api/slots": primary }, "slot create -f -", { typed: "name: coder\n" });
     assert.deepEqual(bodies, ['{"name":"coder"}']);
     const empty = await told({}, "slot create coder -f -");
-    assert.deepEqual(empty.ended, failed("usage: standard input is empty\npipe a manifest in, or name its file\n"));
+    assert.deepEqual(empty.ended, misused("usage: standard input is empty\npipe a manifest in, or name its file\n"));
   });
 
   it("passes on refusals of the service", async () => {

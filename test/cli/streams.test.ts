@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { CommandError } from "../../src/cli/client.ts";
 import { events } from "../../src/cli/events.ts";
 import { failure, stream, type Answer } from "../support/api-double.ts";
-import { done, failed, primary, refused, told } from "./fixture.ts";
+import { done, failed, misused, primary, refused, told } from "./fixture.ts";
 
 const delta = (content: string): string => JSON.stringify({ choices: [{ delta: { content } }] });
 const last = (content: string, reason: string | null): string =>
@@ -101,7 +101,7 @@ describe("berth chat", () => {
     assert.match(bodies[0] ?? "", /"content":"a\\nb\\n"/);
     const empty = await chat({}, "chat primary", "\n");
     const why = "usage: standard input is empty\npipe a message in, or name it: berth chat SLOT MESSAGE\n";
-    assert.deepEqual([empty.ended, empty.asked], [failed(why), []]);
+    assert.deepEqual([empty.ended, empty.asked], [misused(why), []]);
     const blank = await chat({}, ["chat", "primary", " "]);
     assert.deepEqual([blank.code, blank.asked], [2, []]);
   });
