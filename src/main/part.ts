@@ -4,7 +4,10 @@ import type { StopKind } from "../program/signals.ts";
 
 /** First and last wait before another attempt. */
 const restartDelayMs = { first: 500, last: 8000 } as const;
-/** How long each part may take to stop before it is killed; together within ten seconds of a Ctrl-C. */
+/**
+ * How long each part may take to stop before it is killed: longer than its own deadline (`serve.ts`, `operator.ts`), and
+ * together within ten seconds of a Ctrl-C.
+ */
 const stopLimitMs = {
   interrupt: { gateway: 4500, operator: 5000 },
   terminate: { gateway: 3_700_000, operator: 60_000 },

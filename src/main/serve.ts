@@ -10,8 +10,11 @@ import { notifyParent } from "../program/parent.ts";
 import { untilStopped } from "../program/signals.ts";
 import { version } from "../program/version.ts";
 
-/** The gateway's part of the ten seconds that a Ctrl-C may take in all. */
-const interruptDrainSeconds = 3;
+/**
+ * The time of open requests after a Ctrl-C. Connections are closed up to two seconds later (`src/gateway/drain.ts`): the
+ * gateway must end before `berth up` kills it (`stopLimitMs`).
+ */
+const interruptDrainSeconds = 2;
 
 /** Built by `make setup`, and a part of the package. */
 const pages = fileURLToPath(new URL("../../web/dist", import.meta.url));

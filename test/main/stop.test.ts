@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
@@ -44,6 +44,28 @@ it("berth up whose log is no longer read obeys edits, and ends its engines", asy
   assert.equal((await engineOf(berth)).pid, pid);
   assert.equal(await berth.stop("SIGINT"), 0);
   assert.equal(startTimeOf(pid), undefined);
+});
+
+it("berth up whose clients are in the middle of a stream and of uploads ends by itself", async () => {
+  // 15 MB, more than all sockets on the way hold: nobody reads the stream.
+  await using berth = await startUp({ manifest: coder("", "--tokens", "100000") });
+  const body = JSON.stringify({ model: "coder", stream: true, messages: [{ role: "user", content: "hi" }] });
+  using stack = new DisposableStack();
+  const send = (path: string, length: number): void => {
+    const client = stack.adopt(connect(Number(new URL(berth.url).port), "127.0.0.1"), (socket) => socket.destroy());
+    client.on("error", () => undefined);
+    const head = `host: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${length}`;
+    client.write(`POST ${path} HTTP/1.1\r\n${head}\r\n\r\n${body}`);
+  };
+  send("/v1/chat/completions", body.length);
+  for (const path of ["/v1/chat/completions", "/api/slots"]) send(path, 1_000_000);
+  const metrics = async (): Promise<string> => await (await fetch(`${berth.url}/metrics`)).text();
+  await until("the stream is under way", async () =>
+    /berth_requests_in_flight\{slot="coder"\} 1/.test(await metrics()),
+  );
+  assert.equal(await berth.stop("SIGINT"), 0);
+  assert.match(berth.log(), /\d requests? did not end within the time to stop/);
+  assert.doesNotMatch(berth.log(), /has not ended within|left engines/);
 });
 
 for (const [when, runtime] of [
