@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { isRecord } from "../../src/cli/output.ts";
+import { conditionOf } from "../../src/cli/slot-words.ts";
 import { chat } from "../paths/fixture.ts";
 import { berthProcess } from "../support/command.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
@@ -30,11 +30,10 @@ async function berth(daemon: TestDaemon, image = engineImage): Promise<RunningBe
 
 /** `Status/Reason` of a condition, all at one moment. */
 async function conditions(running: RunningBerth): Promise<(type: string) => string> {
-  const { conditions: list } = await running.slot("primary");
-  const all: readonly unknown[] = Array.isArray(list) ? list : [];
+  const slot = await running.slot("primary");
   return (type) => {
-    const found = all.find((each) => isRecord(each) && each["type"] === type);
-    return isRecord(found) ? `${String(found["status"])}/${String(found["reason"])}` : "none";
+    const found = conditionOf(slot, type);
+    return found === undefined ? "none" : `${found.status}/${found.reason}`;
   };
 }
 

@@ -3,6 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import Dockerode from "dockerode";
+import { conditionOf } from "../../src/cli/slot-words.ts";
 import { chat } from "../paths/fixture.ts";
 import { carriers } from "../runtimes/process/site.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
@@ -82,9 +83,8 @@ it("reports an invalid image, and mounts that a container may not have", { timeo
   await using running = await berth({ primary: 'engine = "custom"\nimage = "Berth/engine:1"\n' });
   const file = join(running.configDir, "slots/primary.toml");
   const isTold = async (reason: string, words: RegExp): Promise<boolean> => {
-    const { conditions } = await running.slot("primary");
-    const told = Array.isArray(conditions) ? conditions.map((each) => JSON.stringify(each)) : [];
-    return told.some((each) => /"Stalled"/.test(each) && each.includes(`"reason":"${reason}"`) && words.test(each));
+    const stalled = conditionOf(await running.slot("primary"), "Stalled");
+    return stalled?.reason === reason && words.test(String(stalled.message));
   };
   await until("the daemon takes it for none", () => isTold("ImageNotFound", /is no name of an image/));
   const mount = (source: string): string => slot(`mounts = [{ source = "${source}", target = "/x" }]`);

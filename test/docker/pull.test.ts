@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import Dockerode from "dockerode";
-import { isRecord } from "../../src/cli/output.ts";
+import { conditionOf } from "../../src/cli/slot-words.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
@@ -36,11 +36,8 @@ async function berth(from: string, env: NodeJS.ProcessEnv = {}): Promise<Running
 }
 
 async function condition(running: RunningBerth, type: string): Promise<string> {
-  const { conditions } = await running.slot("primary");
-  const found: unknown = Array.isArray(conditions)
-    ? conditions.find((each) => isRecord(each) && each["type"] === type)
-    : undefined;
-  return isRecord(found) ? `${String(found["status"])}/${String(found["reason"])}` : "none";
+  const found = conditionOf(await running.slot("primary"), type);
+  return found === undefined ? "none" : `${found.status}/${found.reason}`;
 }
 
 async function forget(name: string): Promise<void> {

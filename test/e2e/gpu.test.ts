@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { startBerth } from "../support/berth.ts";
+import { conditionOf } from "../../src/cli/slot-words.ts";
+import { startBerth, type Slot } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
-import { list, record } from "../support/openai.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const double = fileURLToPath(new URL("../doubles/llama-server.ts", import.meta.url));
@@ -19,9 +19,9 @@ const slots = {
 } as const;
 
 /** A condition as status/reason; undefined where there is none. */
-function condition(slot: Record<string, unknown>, type: string): string | undefined {
-  const found = list(slot["conditions"]).find((each) => each["type"] === type);
-  return found === undefined ? undefined : `${String(found["status"])}/${String(found["reason"])}`;
+function condition(slot: Slot, type: string): string | undefined {
+  const found = conditionOf(slot, type);
+  return found && `${found.status}/${found.reason}`;
 }
 
 it("slots on a GPU report by the words of a llama-server, as an H100's were, where they compute and what they lack", async () => {
@@ -39,7 +39,7 @@ it("slots on a GPU report by the words of a llama-server, as an H100's were, whe
     await readFile(join(berth.stateDir, `logs/${slot}.main.log`), "utf8");
 
   const big = await berth.state("big", "ready", "idle");
-  const { devices, layers_offloaded: layers, layers_total: all } = record(big["compute"]);
+  const { devices, layers_offloaded: layers, layers_total: all } = big.compute ?? {};
   assert.deepEqual([devices, layers, all, condition(big, "Degraded")], [["CUDA0"], 29, 33, "True/NotOnGpu"]);
   const { stdout } = await runBerth(["slot", "show", "big"], { SVC_URL: berth.url });
   assert.match(stdout, /^computes on: +CUDA0, 29 of 33 layers on a GPU$/m);
@@ -56,8 +56,10 @@ it("slots on a GPU report by the words of a llama-server, as an H100's were, whe
   // Once the others are loaded: a slot that becomes ready may have freed memory, for which this one is loaded again.
   await writeFile(join(berth.configDir, "slots/heavy.toml"), manifest("cuda", "too-large"));
   const heavy = await berth.state("heavy", "error");
-  const { message } = record(heavy["last_error"]);
-  assert.match(String(message), /allocating 81920\.00 MiB on device 0: cudaMalloc failed: out of memory/);
+  assert.match(
+    String(heavy.last_error?.message),
+    /allocating 81920\.00 MiB on device 0: cudaMalloc failed: out of memory/,
+  );
   assert.deepEqual([condition(heavy, "Stalled"), heavy["next_retry_at"]], ["True/OutOfMemory", null]);
   assert.equal((await logOf("heavy")).split("started with").length - 1, 1, "its weights are not loaded again");
 });

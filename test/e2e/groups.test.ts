@@ -31,7 +31,7 @@ it("a group reports the cost of coming back: the time of the last load, and the 
   assert.ok(Number(tokens) > 8, `${String(tokens)} tokens`);
   assert.equal(read, Number(tokens) / 500);
   assert.equal((await chat(berth, "two"))[0], 200);
-  const left = list((await berth.slot("one"))["transitions"]).findLast(({ reason }) => reason === "Preempted");
+  const left = (await berth.slot("one")).transitions?.findLast(({ reason }) => reason === "Preempted");
   const words = new RegExp(`to load, \\d+ s to read ${String(tokens)} tokens of its cache again$`);
-  assert.match(String(left?.["message"]), words);
+  assert.match(String(left?.message), words);
 });

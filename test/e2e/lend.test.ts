@@ -58,10 +58,7 @@ it("a lent group unloads its slots, refuses requests through kill -9 of operator
   assert.equal((await chat(berth))[0], 200);
   const lent = await runBerth(["lend", "2h"], env);
   assert.match(lent.stdout, /^gpu: lent until .*; unloaded once their requests have ended: one\n$/, lent.stderr);
-  await until("its slot has left", async () => {
-    const { processes } = await berth.slot("one");
-    return Array.isArray(processes) && processes.length === 0;
-  });
+  await until("its slot has left", async () => (await berth.slot("one")).processes?.length === 0);
   const isRefused = async (): Promise<void> => {
     const [status, reason, seconds] = await chat(berth);
     assert.deepEqual([status, reason, seconds > 3600 && seconds <= 7200], [503, "Lent", true], `${seconds} s`);

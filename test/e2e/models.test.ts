@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { conditionOf } from "../../src/cli/slot-words.ts";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { isRecord } from "../../src/lib/record.ts";
 import { chat } from "../paths/fixture.ts";
 import { startBerth } from "../support/berth.ts";
 import { envelopeOf } from "../support/envelope.ts";
@@ -41,12 +41,11 @@ test("a broken model file is reported before an engine is started on it, and ser
     } as const;
     for (const [name, [reason, message]] of Object.entries(expected)) {
       const slot = await berth.state(name, "error");
-      const conditions = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord) : [];
-      const stalled = conditions.find(({ type }) => type === "Stalled");
-      assert.deepEqual([stalled?.["status"], stalled?.["reason"]], ["True", reason], name);
-      if (typeof message === "string") assert.equal(stalled?.["message"], message);
-      else assert.match(String(stalled?.["message"]), message);
-      assert.deepEqual(slot["processes"], []);
+      const stalled = conditionOf(slot, "Stalled");
+      assert.deepEqual([stalled?.status, stalled?.reason], ["True", reason], name);
+      if (typeof message === "string") assert.equal(stalled?.message, message);
+      else assert.match(String(stalled?.message), message);
+      assert.deepEqual(slot.processes, []);
     }
     assert.doesNotMatch(berth.log(), /: (starting|warming)/);
     const messages = [{ role: "user", content: "hi" }];

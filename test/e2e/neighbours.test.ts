@@ -3,7 +3,6 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
-import { isRecord } from "../../src/lib/record.ts";
 import { goOn, manifest, openStream, pidOf, writeSlot } from "../paths/fixture.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
@@ -37,7 +36,7 @@ test("an edit and a crash of one of 40 slots leave the others, and their open st
   // The operator measures memory every ten seconds, and publishes the first figure, and the first one since it is ready.
   await until("the memory of the steady one is measured", async () => {
     const { memory, fit } = await berth.slot("steady");
-    return isRecord(memory) && isRecord(fit) && fit["stage"] === "measured";
+    return memory !== null && fit?.stage === "measured";
   });
   const before = await published(berth);
 
@@ -54,10 +53,7 @@ test("an edit and a crash of one of 40 slots leave the others, and their open st
 
   // What does not reach the engine is no reason to touch it either.
   await writeSlot(berth, "steady", `aliases = ["gpt"]\n${steady}`);
-  await until("the alias is given", async () => {
-    const { aliases } = await berth.slot("steady");
-    return Array.isArray(aliases) && aliases.includes("gpt");
-  });
+  await until("the alias is given", async () => (await berth.slot("steady")).aliases?.includes("gpt"));
   await goOn(berth, "steady");
   assert.deepEqual(await stream.ended, ["token0 ", "token1 ", "token2 "]);
   assert.equal(await pidOf(berth, "steady"), steadyPid);

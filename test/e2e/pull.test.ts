@@ -4,12 +4,12 @@ import { mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { conditionOf } from "../../src/cli/slot-words.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { startHub } from "../doubles/hub.ts";
 import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
 import { envelopeOf } from "../support/envelope.ts";
-import { list } from "../support/openai.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -45,9 +45,8 @@ test("models are fetched, checked and removed by people's commands", async (t) =
     return await fetch(new URL(at, berth.url), { method, headers, ...(body && { body: JSON.stringify(body) }) });
   };
   const stalled = async (slot: string): Promise<readonly unknown[]> => {
-    const conditions = list((await berth.state(slot, "error"))["conditions"]);
-    const found = conditions.find(({ type, status }) => type === "Stalled" && status === "True");
-    return [found?.["reason"], found?.["message"]];
+    const found = conditionOf(await berth.state(slot, "error"), "Stalled");
+    return [found?.reason, found?.message];
   };
   const pulled = async (id: string): Promise<Record<string, unknown>> => {
     const found = await berth.get(`/api/pulls/${id}`);

@@ -41,7 +41,7 @@ async function swapAndBack(models: Models, lines: number, keep: string): Promise
   assert.equal((await contextFilesOf(berth)).length, keep === "" ? 0 : 1);
   await swap(berth, "large");
   const again = await firstToken(berth, lines);
-  if (keep !== "") assert.equal(record((await berth.slot("primary"))["context"])["result"], "restored");
+  if (keep !== "") assert.equal((await berth.slot("primary")).context?.result, "restored");
   return again;
 }
 

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after } from "node:test";
-import { isRecord } from "../../src/cli/output.ts";
 import { processOf, startWithLlamaServer } from "../llama-server/fixture.ts";
-import type { RunningBerth } from "../support/berth.ts";
-import { ask, list, record } from "../support/openai.ts";
+import type { RunningBerth, Slot } from "../support/berth.ts";
+import { ask, record } from "../support/openai.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { holders, mebibyte, readCard, type Card } from "./card.ts";
@@ -101,7 +100,7 @@ export async function operatorOf(berth: RunningBerth): Promise<Record<string, un
 }
 
 /** Waits until the slot is ready, and gives it; a failure says what its last error was. */
-export async function ready(berth: RunningBerth, name: string): Promise<Record<string, unknown>> {
+export async function ready(berth: RunningBerth, name: string): Promise<Slot> {
   return await settled(berth, name, ({ state, last_error: error, conditions }) => {
     if (state === "error") throw new Error(`${JSON.stringify(error ?? conditions)}\n${berth.log().slice(-2000)}`);
   });
@@ -122,7 +121,7 @@ export async function settled(
 }
 
 /** As `ready`, once its memory was measured. */
-export async function measured(berth: RunningBerth, name: string): Promise<Record<string, unknown>> {
+export async function measured(berth: RunningBerth, name: string): Promise<Slot> {
   await ready(berth, name);
   return await until(
     `the memory of ${name} is measured`,
@@ -135,17 +134,14 @@ export async function measured(berth: RunningBerth, name: string): Promise<Recor
 }
 
 /** The memory on the GPU by the slot's status; undefined: none was measured. */
-export function deviceBytes(slot: Record<string, unknown>): number | undefined {
-  const memory = isRecord(slot["memory"]) ? slot["memory"] : {};
-  const devices = Array.isArray(memory["devices"]) ? list(memory["devices"]) : [];
+export function deviceBytes({ memory }: Slot): number | undefined {
+  const devices = memory?.devices ?? [];
   return devices.length === 0 ? undefined : devices.reduce((sum, { bytes }) => sum + Number(bytes), 0);
 }
 
 /** The figures of `fit`, by stage, in bytes. */
-export function stagesOf(slot: Record<string, unknown>): ReadonlyMap<string, number> {
-  const fit = isRecord(slot["fit"]) ? slot["fit"] : {};
-  const stages = Array.isArray(fit["stages"]) ? list(fit["stages"]) : [];
-  return new Map(stages.map(({ stage, need_bytes: bytes }) => [String(stage), Number(bytes)]));
+export function stagesOf({ fit }: Slot): ReadonlyMap<string, number> {
+  return new Map(fit?.stages?.map(({ stage, need_bytes: bytes }) => [String(stage), Number(bytes)]));
 }
 
 export interface Condition {
@@ -154,16 +150,16 @@ export interface Condition {
   readonly message: string;
 }
 
-export function conditionsOf(slot: Record<string, unknown>): readonly (Condition & { readonly type: string })[] {
-  return (Array.isArray(slot["conditions"]) ? list(slot["conditions"]) : []).map((each) => ({
-    type: String(each["type"]),
-    status: String(each["status"]),
-    reason: String(each["reason"]),
-    message: String(each["message"]),
+export function conditionsOf({ conditions }: Slot): readonly (Condition & { readonly type: string })[] {
+  return (conditions ?? []).map(({ type, status, reason, message }) => ({
+    type: String(type),
+    status: String(status),
+    reason: String(reason),
+    message: String(message),
   }));
 }
 
-export function conditionOf(slot: Record<string, unknown>, type: string): Condition | undefined {
+export function conditionOf(slot: Slot, type: string): Condition | undefined {
   return conditionsOf(slot).find((condition) => condition.type === type);
 }
 

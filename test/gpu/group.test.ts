@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { isRecord } from "../../src/cli/output.ts";
 import { runBerth } from "../support/command.ts";
 import { post } from "../support/openai.ts";
 import { until } from "../support/until.ts";
@@ -59,11 +58,9 @@ describe("a group whose budget is the GPU", () => {
     }
     const most = Math.max(...samples.map(({ usedBytes }) => usedBytes));
     const rows = await Promise.all(["one", "two"].map(async (slot) => await berth.slot(slot)));
-    const swaps = rows.flatMap(({ name, transitions }) =>
-      (Array.isArray(transitions) ? transitions.filter(isRecord) : []).map((row) => ({ ...row, name: String(name) })),
-    );
-    const readyAt = swaps.filter((row) => Reflect.get(row, "to") === "ready").map((row) => timeOf(row));
-    const leftAt = swaps.filter((row) => Reflect.get(row, "to") === "unloading").map((row) => timeOf(row));
+    const swaps = rows.flatMap(({ transitions }) => transitions ?? []);
+    const readyAt = swaps.filter(({ to }) => to === "ready").map(({ at }) => Date.parse(String(at)));
+    const leftAt = swaps.filter(({ to }) => to === "unloading").map(({ at }) => Date.parse(String(at)));
     const times = leftAt.flatMap((left) => {
       const next = readyAt.filter((at) => at > left).toSorted((a, b) => a - b)[0];
       return next === undefined ? [] : [next - left];
@@ -131,7 +128,3 @@ describe("a group whose budget is the GPU", () => {
     assert.equal((await holders()).size, 2);
   });
 });
-
-function timeOf(row: Readonly<Record<string, unknown>>): number {
-  return Date.parse(String(row["at"]));
-}

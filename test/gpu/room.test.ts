@@ -110,7 +110,7 @@ describe("a slot for which the GPU has too little room", () => {
     test.diagnostic(
       `ready ${Math.round(took)} ms after that program was killed, ${String(after["last_load_seconds"])} s of which were the load`,
     );
-    const load = Number(after["last_load_seconds"] ?? 0) * 1000;
+    const load = (after.last_load_seconds ?? 0) * 1000;
     assert.ok(took - load < 7000, `${took} ms, of which the load ${load} ms`);
   });
 
@@ -132,7 +132,7 @@ describe("a slot for which the GPU has too little room", () => {
     assert.match(failed.message, /tried again once another slot releases memory, after an edit or on request/);
     assert.equal(conditionOf(slot, "Stalled")?.reason, "OutOfMemory");
     assert.deepEqual([slot["state"], slot["failures"], slot["next_retry_at"]], ["error", 1, null]);
-    assert.equal(record(slot["last_error"])["reason"], "OutOfMemory");
+    assert.equal(slot.last_error?.reason, "OutOfMemory");
     const samples = await sampled(async () => await new Promise((resolve) => setTimeout(resolve, 3000)));
     const [first] = samples;
     const late = samples.filter(({ atMs }) => atMs > (first?.atMs ?? 0) + 1000);

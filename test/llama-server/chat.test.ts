@@ -132,6 +132,6 @@ test("a chat slot on the real llama-server", async (t) => {
   await t.test("an unknown flag stops the slot with the engine's own message", async () => {
     await writeFile(join(berth.configDir, "slots/primary.toml"), `args = ["--no-such-flag"]\n${manifest}`);
     const failed = await berth.state("primary", "error");
-    assert.match(String(record(failed["last_error"])["message"]), /no-such-flag/);
+    assert.match(String(failed.last_error?.message), /no-such-flag/);
   });
 });

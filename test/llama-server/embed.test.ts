@@ -63,7 +63,7 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
     const after = await berth.slot("embed");
     assert.equal(processOf(after).pid, processOf(before).pid);
     assert.equal(after["restarts"], 1);
-    assert.equal(record(after["last_error"])["reason"], "Signalled");
+    assert.equal(after.last_error?.reason, "Signalled");
     await ask(berth.url, "/v1/embeddings", { model: "embed", input: "hello" });
     await ask(berth.url, "/v1/rerank", { model: "embed", query: "which", documents: ["one"] });
   });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { conditionOf } from "../../src/cli/slot-words.ts";
 import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { writeShape } from "../support/shaped-model.ts";
@@ -37,10 +38,10 @@ test("a slot's memory comes from the header, the engine's allocator, then its pr
     assert.match(metrics, new RegExp(`^berth_fit_error_ratio\\{slot="primary",stage="${stage}"\\} -?0\\.\\d+$`, "m"));
 
   const vast = await berth.state("vast", "error");
-  const stalled = list(vast["conditions"]).find(({ type }) => type === "Stalled");
-  assert.equal(stalled?.["reason"], "DoesNotFit");
+  const stalled = conditionOf(vast, "Stalled");
+  assert.equal(stalled?.reason, "DoesNotFit");
   assert.match(
-    String(stalled["message"]),
+    String(stalled.message),
     /^needs 1\.\d TiB \(weights 204 MiB, context 1\.4 TiB, .* on host, which has .*; it fits with context_size \d+$/,
   );
   assert.deepEqual([vast["restarts"], vast["processes"]], [0, []], "nothing was started");

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { readlink } from "node:fs/promises";
-import { isRecord } from "../../src/cli/output.ts";
-import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { startBerth, type RunningBerth, type Slot } from "../support/berth.ts";
 import { readPublished } from "../support/published.ts";
 
 /** A whole Berth whose llama slots run the real llama-server; `make test-llama-server` builds it and names it here. */
@@ -25,19 +24,18 @@ export interface EngineProcess {
 }
 
 /** The slot's processes, by role. */
-export function processes(slot: Record<string, unknown>): ReadonlyMap<string, EngineProcess> {
-  const found = Array.isArray(slot["processes"]) ? slot["processes"].filter(isRecord) : [];
+export function processes(slot: Slot): ReadonlyMap<string, EngineProcess> {
   return new Map(
-    found.map((process) => {
-      const role = String(process["role"]);
-      return [role, { role, pid: Number(process["pid"]), endpoint: String(process["endpoint"]) }];
-    }),
+    slot.processes?.map(({ role, pid, endpoint }) => [
+      String(role),
+      { role: String(role), pid: Number(pid), endpoint: String(endpoint) },
+    ]),
   );
 }
 
-export function processOf(slot: Record<string, unknown>, role = "main"): EngineProcess {
+export function processOf(slot: Slot, role = "main"): EngineProcess {
   const found = processes(slot).get(role);
-  assert.ok(found !== undefined, `the slot has no process ${role}: ${JSON.stringify(slot["processes"])}`);
+  assert.ok(found !== undefined, `the slot has no process ${role}: ${JSON.stringify(slot.processes)}`);
   return found;
 }
 

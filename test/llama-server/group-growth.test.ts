@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
-import { isRecord } from "../../src/cli/output.ts";
 import { runBerth } from "../support/command.ts";
 import { ask, post } from "../support/openai.ts";
 import { writeShape } from "../support/shaped-model.ts";
@@ -35,10 +34,7 @@ it("a slot of a group is swapped to a larger model by a person and by a request:
       max_tokens: 4,
     });
   };
-  const needOf = async (slot: string): Promise<number> => {
-    const { fit } = await berth.slot(slot);
-    return Number(isRecord(fit) ? fit["need_bytes"] : Number.NaN);
-  };
+  const needOf = async (slot: string): Promise<number> => (await berth.slot(slot)).fit?.need_bytes ?? Number.NaN;
   const beside = async (): Promise<string> => {
     await chat("one");
     await chat("two");
@@ -47,8 +43,7 @@ it("a slot of a group is swapped to a larger model by a person and by a request:
   };
   const left = async (slot: string): Promise<string> => {
     const { transitions } = await berth.slot(slot);
-    const found = Array.isArray(transitions) ? transitions.filter(isRecord) : [];
-    return String(found.findLast(({ reason }) => reason === "Preempted")?.["message"]);
+    return String(transitions?.findLast(({ reason }) => reason === "Preempted")?.message);
   };
 
   assert.match(await beside(), /^(ready|idle|serving) (ready|idle|serving)$/);

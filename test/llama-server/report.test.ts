@@ -3,7 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { ask, list, record } from "../support/openai.ts";
+import { conditionOf } from "../../src/cli/slot-words.ts";
+import { ask, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { startWithLlamaServer } from "./fixture.ts";
 
@@ -21,7 +22,6 @@ test("what llama-servers report", async (t) => {
   for (const name of Object.keys(slots)) await berth.state(name, "ready", "idle");
   const logOf = async (name: string): Promise<string> =>
     await readFile(join(berth.stateDir, `logs/${name}.main.log`), "utf8");
-  const conditionsOf = (slot: Record<string, unknown>) => list(slot["conditions"]);
   /** Undefined: none is used yet. */
   const cacheUsage = async (name: string): Promise<number | undefined> => {
     const page = await (await fetch(new URL("/metrics", berth.url))).text();
@@ -50,7 +50,7 @@ test("what llama-servers report", async (t) => {
     });
     assert.ok("promptCacheBytes" in decisions);
     assert.deepEqual(
-      conditionsOf(slot).map(({ type }) => type),
+      slot.conditions?.map(({ type }) => type),
       ["Ready", "Available"],
     );
     const log = await logOf("primary");
@@ -68,9 +68,9 @@ test("what llama-servers report", async (t) => {
   });
 
   await t.test("a slot that wants a GPU of a llama-server without one serves, and is degraded", async () => {
-    const degraded = conditionsOf(await berth.slot("gpu")).find(({ type }) => type === "Degraded");
-    assert.equal(degraded?.["reason"], "NotOnGpu");
-    assert.match(String(degraded["message"]), /^the spec asks for cuda, and 0 of 3 layers are on a GPU;/);
+    const degraded = conditionOf(await berth.slot("gpu"), "Degraded");
+    assert.equal(degraded?.reason, "NotOnGpu");
+    assert.match(String(degraded.message), /^the spec asks for cuda, and 0 of 3 layers are on a GPU;/);
     const log = await logOf("gpu");
     assert.match(log, /prompt cache is disabled/);
     assert.doesNotMatch(log, /fitting params to device memory/);

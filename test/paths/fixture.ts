@@ -1,7 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isRecord } from "../../src/lib/record.ts";
 import type { RunningBerth } from "../support/berth.ts";
 import { later } from "../support/later.ts";
 import { until } from "../support/until.ts";
@@ -69,6 +68,5 @@ export async function goOn(berth: RunningBerth, slot: string): Promise<void> {
 /** The process of a slot's engine; undefined: none is published. */
 export async function pidOf(berth: RunningBerth, slot: string): Promise<number | undefined> {
   const { processes } = await berth.slot(slot);
-  const [first]: unknown[] = Array.isArray(processes) ? processes : [];
-  return isRecord(first) && typeof first["pid"] === "number" ? first["pid"] : undefined;
+  return processes?.[0]?.pid ?? undefined;
 }

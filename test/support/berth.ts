@@ -2,7 +2,9 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isRecord } from "../../src/cli/output.ts";
+import { Client } from "../../src/cli/client.ts";
+import type { Received } from "../../src/cli/received.ts";
+import type { SlotDetail } from "../../src/api/management/views.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { readRecords } from "../../src/runtimes/process/records.ts";
 import { tempDir } from "./temp-dir.ts";
@@ -11,6 +13,9 @@ import { until } from "./until.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 export const command = join(root, "bin/berth");
+
+/** A slot as the management API answers. */
+export type Slot = Received<SlotDetail>;
 
 export interface RunningBerth extends AsyncDisposable {
   readonly url: string;
@@ -23,9 +28,10 @@ export interface RunningBerth extends AsyncDisposable {
   readonly ports: { readonly first: number; readonly last: number };
   log(): string;
   get(path: string): Promise<unknown>;
-  slot(name: string): Promise<Record<string, unknown>>;
+  /** Rejects where the service refuses: there is no such slot. */
+  slot(name: string): Promise<Slot>;
   /** Waits until the slot is in one of the states. */
-  state(name: string, ...states: string[]): Promise<Record<string, unknown>>;
+  state(name: string, ...states: string[]): Promise<Slot>;
   /** Sends the signal, and resolves with the exit code once the process has ended and `log()` has all that it said. */
   stop(signal: NodeJS.Signals): Promise<number | null>;
   /** Resolves as `stop` does, without a signal: at the end that the process comes to by itself. */
@@ -84,10 +90,8 @@ export async function startBerth(options: {
   });
   const url = `http://127.0.0.1:${env["SVC_PORT"]}`;
   const get = async (path: string): Promise<unknown> => await (await fetch(new URL(path, url))).json();
-  const slot = async (name: string): Promise<Record<string, unknown>> => {
-    const found = await get(`/api/slots/${name}`);
-    return isRecord(found) ? found : {};
-  };
+  const client = new Client({ server: url, token: undefined });
+  const slot = (name: string): Promise<Slot> => client.call("GET /api/slots/{name}", { params: { name } });
   const running: RunningBerth = {
     url,
     operatorUrl: `http://127.0.0.1:${first + 1}`,
@@ -103,9 +107,9 @@ export async function startBerth(options: {
     state: async (name, ...states) => {
       let last: unknown;
       try {
-        const look = async (): Promise<Record<string, unknown> | undefined> => {
+        const look = async (): Promise<Slot | undefined> => {
           const found = await slot(name);
-          last = found["state"];
+          last = found.state;
           return states.includes(String(last)) ? found : undefined;
         };
         return await until(`${name} is ${states.join(" or ")}`, look);
