@@ -140,6 +140,25 @@ describe("a stop whose time is over", () => {
     assert.equal(engine.seen.length, 1);
     assert.match(gateway.log(), /3 requests did not end within the time to stop/);
   });
+
+  it("refuses and records requests whose body has not come", async () => {
+    await using engine = await scriptedEngine(never);
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const clients = ["chat/completions", "audio/transcriptions"].map((path) => {
+      const client = connect(gateway.running.port, "127.0.0.1");
+      const type = path.startsWith("audio") ? "multipart/form-data; boundary=x" : "application/json";
+      const head = [`POST /v1/${path} HTTP/1.1`, "host: x", `content-type: ${type}`, "content-length: 1000"];
+      client.write([...head, "expect: 100-continue", "", "--x\r\n"].join("\r\n"));
+      return client;
+    });
+    // The gateway answers 100 in the moment in which it begins to read the body.
+    await Promise.all(clients.map((client) => once(client, "readable")));
+    await gateway.running.close({ drainSeconds: 0 });
+    for (const answered of await Promise.all(clients.map((client) => textOf(client))))
+      assert.match(answered, /^HTTP\/1\.1 503 /m);
+    for (const path of ["/v1/chat/completions", "/v1/audio/transcriptions"])
+      assert.ok(gateway.log().includes(`${path} none 503 system.overloaded`), gateway.log());
+  });
 });
 
 it("a request to the management API that waits at the end of a stop is answered with the state that was reached, and event streams end whole", async () => {

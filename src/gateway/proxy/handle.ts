@@ -108,8 +108,10 @@ export class ModelProxy {
     this.#options.admission.close(failure);
     for (const call of calls) {
       call.cancel(failure);
-      // Its body may never come.
-      if (!call.isRead) refuse(call.answer, failure);
+      if (call.isRead) continue;
+      refuse(call.answer, failure);
+      // Its body may never come, and of the end of a request that was answered Node tells nobody.
+      call.response.once("finish", () => call.response.req.destroy());
     }
     return calls.length;
   }
