@@ -34,7 +34,7 @@ export const rooms: Readonly<Record<string, Rooms>> = {
       proxy: ["telemetry", "providers"],
       telemetry: ["routing"],
       media: ["protocols"],
-      routing: ["protocols"],
+      routing: ["slots"],
       providers: ["relay"],
       protocols: ["relay"],
       relay: ["slots", "http"],

@@ -4,10 +4,6 @@ import type { UpstreamModel } from "../providers/catalog.ts";
 import type { BackendRequest, V1Request } from "../v1/route.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
 import { meansReranker, notThatAnyMore, resolveAgain, type Target } from "./resolve.ts";
-import type { SlotSpec } from "../../api/slot.ts";
-import { foldCase } from "../../lib/fold-case.ts";
-import { withFields } from "../../lib/json-fields.ts";
-import { requestFields } from "../protocols/json.ts";
 
 /** A request for a slot, as its engine is asked. Made again where the slot has changed while the request waited. */
 export interface PreparedForSlot {
@@ -96,24 +92,4 @@ export function checkCapability({ name, status }: KnownSlot, capability: SlotCap
 export function roleFor({ status, spec }: KnownSlot, capability: SlotCapability): ProcessRole {
   const hasSecond = spec.model.rerank !== undefined || status?.processes.some(({ role }) => role === "rerank") === true;
   return capability === "rerank" && hasSecond ? "rerank" : "main";
-}
-
-/**
- * The body with a slot's `request` rules applied: fields removed, then set unless the client sent them; a trailing `!`
- * forces. Other fields stay as they are written. The same buffer when there are no rules. Throws ApiError
- * `dispatch.invalid_request` for a body that is no JSON object.
- */
-export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): Buffer {
-  const settings = Object.entries(set).map(([key, value]) => {
-    const isForced = key.endsWith("!");
-    return { name: isForced ? key.slice(0, -1) : key, isForced, value };
-  });
-  if (settings.length === 0 && strip.length === 0) return body;
-  const taken = [...strip, ...settings.filter(({ isForced }) => isForced).map(({ name }) => name)];
-  // In letters of another case too: some engines fold case.
-  const folded = new Set(taken.map(foldCase));
-  const kept = requestFields(body).filter(({ name }) => !folded.has(foldCase(name)));
-  const names = new Set(kept.map(({ name }) => name));
-  const added = settings.filter(({ name, isForced }) => isForced || !names.has(name));
-  return withFields(body, kept, Object.fromEntries(added.map(({ name, value }) => [name, value])));
 }

@@ -2,10 +2,13 @@ import { isUtf8 } from "node:buffer";
 import { z } from "zod";
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
+import type { SlotSpec } from "../../api/slot.ts";
+import { foldCase } from "../../lib/fold-case.ts";
+import { withFields } from "../../lib/json-fields.ts";
 import { scanBody, type ScannedBody, type ScannedInput } from "../../lib/json-scan.ts";
 import { mostDepth, mostMembers, mostPlainBytes, mostValues } from "../../lib/json-walk.ts";
 import { isParseable } from "../../lib/json.ts";
-import { parseRequest } from "../protocols/json.ts";
+import { parseRequest, requestFields } from "../protocols/json.ts";
 import { listOf } from "../protocols/list-of.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
 import { quotedName } from "../relay/rename.ts";
@@ -50,6 +53,26 @@ const bounds = [
 export function withModel(body: Buffer, at: ScannedBody | undefined, name: string): readonly Buffer[] {
   if (at === undefined || at.model === name || at.modelStart < 0) return [body];
   return [body.subarray(0, at.modelStart), quotedName(name), body.subarray(at.modelEnd)];
+}
+
+/**
+ * The body with a slot's `request` rules applied: fields removed, then set unless the client sent them; a trailing `!`
+ * forces. Other fields stay as they are written. The same buffer when there are no rules. Throws ApiError
+ * `dispatch.invalid_request` for a body that is no JSON object.
+ */
+export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): Buffer {
+  const settings = Object.entries(set).map(([key, value]) => {
+    const isForced = key.endsWith("!");
+    return { name: isForced ? key.slice(0, -1) : key, isForced, value };
+  });
+  if (settings.length === 0 && strip.length === 0) return body;
+  const taken = [...strip, ...settings.filter(({ isForced }) => isForced).map(({ name }) => name)];
+  // In letters of another case too: some engines fold case.
+  const folded = new Set(taken.map(foldCase));
+  const kept = requestFields(body).filter(({ name }) => !folded.has(foldCase(name)));
+  const names = new Set(kept.map(({ name }) => name));
+  const added = settings.filter(({ name, isForced }) => isForced || !names.has(name));
+  return withFields(body, kept, Object.fromEntries(added.map(({ name, value }) => [name, value])));
 }
 
 /** The error for a body that is beyond a bound of the scan, as the client sent it or as it is changed for an engine. */

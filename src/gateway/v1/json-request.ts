@@ -5,13 +5,20 @@ import { mostParsedBytes } from "../../lib/json.ts";
 import type { Charge } from "../slots/budget.ts";
 import type { Prompt } from "../slots/prefix-affinity.ts";
 import { hasFlatTools, withNestedTools } from "../protocols/responses-tools.ts";
-import { applyRules } from "../routing/prepare.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { checkConstraints, toolsIn, withFitTools, type BodyTools } from "../body-checks/constraints.ts";
 import { checkRemoteMedia } from "../body-checks/remote-media.ts";
 import type { UpstreamModel } from "../providers/catalog.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
-import { checkKinds, checkBeforeLoad, excessiveBody, readModel, withModel, type InputRule } from "./body-fields.ts";
+import {
+  applyRules,
+  checkKinds,
+  checkBeforeLoad,
+  excessiveBody,
+  readModel,
+  withModel,
+  type InputRule,
+} from "./body-fields.ts";
 import type { BackendRequest, V1Request } from "./route.ts";
 
 export interface OtherInput {

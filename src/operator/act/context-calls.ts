@@ -79,8 +79,7 @@ export class ContextCalls implements Disposable {
   }
 
   async #call(method: "GET" | "POST", path: string, body?: unknown): Promise<unknown> {
-    const payload =
-      body === undefined ? {} : { body: [Buffer.from(JSON.stringify(body))], contentType: "application/json" };
+    const payload = body === undefined ? {} : { body: [Buffer.from(JSON.stringify(body))] };
     const answer = await wholeAnswer(
       this.#pool,
       { method, path, accept: "application/json", ...payload },

@@ -8,7 +8,7 @@ import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.t
 import { jsonOf } from "../../../src/gateway/media/images/engine-http.ts";
 import { EventStream, StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
 import { ModelRename } from "../../../src/gateway/relay/rename.ts";
-import { applyRules } from "../../../src/gateway/routing/prepare.ts";
+import { applyRules } from "../../../src/gateway/v1/body-fields.ts";
 import { fc } from "../../support/fast-check.ts";
 import { data as event, done, encode, failureOf, nothingKept, through } from "./bodies.ts";
 

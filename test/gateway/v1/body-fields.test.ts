@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PartNames } from "../../../src/gateway/media/audio/transcription-fields.ts";
-import { applyRules } from "../../../src/gateway/routing/prepare.ts";
+import { applyRules } from "../../../src/gateway/v1/body-fields.ts";
 
 describe("names that Go's parser takes for others", () => {
   it("are removed and forced by a slot's rules, too", () => {
