@@ -47,7 +47,7 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
 
   end(): Buffer | undefined {
     if (!this.isOver) {
-      if (typeof this.finish !== "string") throw failed("the engine ended the stream early");
+      if (typeof this.finish !== "string") throw failed("the stream ended early");
       this.#close();
     }
     return this.#bytes();
@@ -106,10 +106,10 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
  */
 function readChatChunk(json: string): ChatChunk {
   const value = parseForeign(json);
-  if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
+  if (value === undefined) throw failed("the answer is broken: an event is not JSON");
   if (isRecord(value) && (value["error"] ?? null) !== null) throw engineEventFailure(json);
   const chunk = chatChunkSchema.safeParse(value).data;
-  if (chunk === undefined) throw failed("the engine's answer is broken: an event is no chat chunk");
+  if (chunk === undefined) throw failed("the answer is broken: an event is no chat chunk");
   return chunk;
 }
 

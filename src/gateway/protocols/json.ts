@@ -67,14 +67,14 @@ export function encodeRequest(value: object): Buffer {
 export function parseAnswer(body: Buffer): unknown {
   const value = parseForeign(body);
   if (value !== undefined) return value;
-  throw failed(`the engine's answer ${isParseable(body) ? "is not JSON" : `holds more than ${parsedBounds}`}`);
+  throw failed(`the answer ${isParseable(body) ? "is not JSON" : `holds more than ${parsedBounds}`}`);
 }
 
 /** The count in the engine's answer about the tokens of a request. Throws ApiError `dispatch.upstream_failed`. */
 export function parseCount(body: Buffer): number {
   const answer = parseAnswer(body);
   const count = isRecord(answer) ? answer["input_tokens"] : undefined;
-  if (typeof count !== "number") throw failed("the engine's answer is no count");
+  if (typeof count !== "number") throw failed("the answer is no count");
   return count;
 }
 

@@ -75,7 +75,7 @@ export class MessagesStream extends ChatStream {
       if (input !== "") this.#delta({ type: "input_json_delta", partial_json: input });
       return;
     }
-    if (this.#closed.has(index)) throw failed("the engine went back to a tool call that had ended");
+    if (this.#closed.has(index)) throw failed("the answer goes back to a tool call that has ended");
     let call = this.#waiting.get(index);
     if (call === undefined) {
       call = { id, name: "", input: "" };
@@ -91,7 +91,7 @@ export class MessagesStream extends ChatStream {
 
   #count(characters: number): void {
     this.#kept += characters;
-    if (this.#kept > keptLimit) throw failed("the engine's tool calls are longer than 4 MiB");
+    if (this.#kept > keptLimit) throw failed("the answer's tool calls are longer than 4 MiB");
   }
 
   #beginCall(index: number, { id, name, input }: WaitingCall): void {

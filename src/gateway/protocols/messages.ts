@@ -29,7 +29,7 @@ export class MessagesTranslation implements Translation {
   answer(body: Buffer): Buffer {
     const parsed = chatAnswerSchema.safeParse(parseAnswer(body)).data;
     const [choice] = parsed?.choices ?? [];
-    if (parsed === undefined || choice === undefined) throw failed("the engine's answer is no chat completion");
+    if (parsed === undefined || choice === undefined) throw failed("the answer is no chat completion");
     const { message, finish_reason: finish, stop_reason: stop } = choice;
     const id = messageId(parsed.id);
     const thoughts = this.#isThinking ? thoughtsOf(message) : "";
@@ -63,7 +63,7 @@ function inputOf(text: string, mayBeCut: boolean): object {
   const input = text === "" ? {} : parseExactJson(text);
   if (isRecord(input)) return input;
   if (input === undefined && mayBeCut) return {};
-  throw failed("the engine's tool call has no JSON object as input");
+  throw failed("a tool call of the answer has no JSON object as input");
 }
 
 const messagesCountSchema = messagesRequestSchema.extend({ max_tokens: z.int().optional() });

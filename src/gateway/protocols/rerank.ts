@@ -60,7 +60,7 @@ export class RerankTranslation implements Translation {
       found !== undefined &&
       found.every(({ index }) => index < this.#count) &&
       new Set(found.map(({ index }) => index)).size === found.length;
-    if (!isSound) throw failed("the engine's answer is no ranking");
+    if (!isSound) throw failed("the answer is no ranking");
     const results = found
       .toSorted((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
       .slice(0, this.#limit);
@@ -117,7 +117,7 @@ export class ScoreTranslation implements Translation {
       object: "score",
       score: scores.get(index),
     }));
-    if (data.some(({ score }) => score === undefined)) throw failed("the engine's answer does not score every text");
+    if (data.some(({ score }) => score === undefined)) throw failed("the answer does not score every text");
     const counts = usage ?? { prompt_tokens: 0, total_tokens: 0 };
     return Buffer.from(JSON.stringify({ object: "list", model: this.#model, data, usage: counts }));
   }

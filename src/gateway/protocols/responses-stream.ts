@@ -118,7 +118,7 @@ export class ResponsesStream extends ChatStream {
 
   #count(characters: number): void {
     this.#kept += characters;
-    if (this.#kept > keptLimit) throw failed("the engine's answer is longer than 4 MiB");
+    if (this.#kept > keptLimit) throw failed("the answer is longer than 4 MiB");
   }
 
   protected override begin(): void {

@@ -52,7 +52,7 @@ export class ResponsesTranslation implements Translation {
   answer(body: Buffer): Buffer {
     const parsed = chatAnswerSchema.safeParse(parseAnswer(body)).data;
     const [choice] = parsed?.choices ?? [];
-    if (parsed === undefined || choice === undefined) throw failed("the engine's answer is no chat completion");
+    if (parsed === undefined || choice === undefined) throw failed("the answer is no chat completion");
     const { message, finish_reason: finish } = choice;
     const thoughts = thoughtsOf(message);
     const content = [

@@ -44,13 +44,13 @@ export class ShortVectors implements Translation {
       const start = valueStart(body, at + name.length);
       if (start === undefined) continue;
       const end = body.indexOf(body[start] === quote ? quote : closeBracket, start + 1) + 1;
-      if (end === 0) throw failed("the engine's answer has a vector without an end");
+      if (end === 0) throw failed("the answer has a vector without an end");
       const vector = body.subarray(start, end);
       const short = body[start] === quote ? shortText(vector, dimensions) : shortList(vector, dimensions);
       parts.push(body.subarray(copied, start), Buffer.from(short));
       copied = end;
     }
-    if (parts.length === 0) throw failed("the engine's answer has no vectors");
+    if (parts.length === 0) throw failed("the answer has no vectors");
     parts.push(body.subarray(copied));
     return Buffer.concat(parts);
   }
@@ -82,7 +82,7 @@ function shortList(vector: Buffer, dimensions: number): string {
   }
   const numbers = parseForeign(`${vector.toString("latin1", 0, end)}]`);
   if (!Array.isArray(numbers) || !numbers.every((each) => typeof each === "number"))
-    throw failed("the engine's answer has a vector that is no list of numbers");
+    throw failed("the answer has a vector that is no list of numbers");
   checkLength(numbers.length, dimensions);
   const short = numbers.slice(0, dimensions);
   if (numbers.length > dimensions) normalise(short);
@@ -102,7 +102,7 @@ function shortText(vector: Buffer, dimensions: number): string {
 /** Checked first: the client's number must not decide an allocation. */
 function checkLength(length: number, dimensions: number): void {
   // No model has such vectors: a limit of 0 would blame the client.
-  if (length === 0) throw failed("the engine's answer has a vector without numbers");
+  if (length === 0) throw failed("the answer has a vector without numbers");
   if (length >= dimensions) return;
   const message = `must be at most ${length}, the length of this model's vectors`;
   throw invalidRequest([{ path: ["dimensions"], message }]);

@@ -31,14 +31,14 @@ export class Mask {
   }
 }
 
-/** The same failure without the key. Messages about a backend begin with `the engine`, which is the provider here. */
+/** The same failure without the key. */
 export function maskedFailure(
   { code, message, status, details, headers, type, familiar, engineText }: ApiError,
   mask: Mask,
 ): ApiError {
   const shown = isRecord(details) ? parseForeign(Buffer.from(mask.text(JSON.stringify(details)))) : undefined;
   const masked = new ApiError(code, {
-    message: mask.text(message).replace(/^the engine\b/, "the provider"),
+    message: mask.text(message),
     status,
     headers,
     type,

@@ -105,7 +105,7 @@ async function relayEvents(way: Way, whole?: Buffer): Promise<void> {
     // A failure after [DONE] does not change the answer.
     if (broken !== undefined && !events.isDone) throw broken;
     if (broken === undefined && !events.isWhole)
-      throw new ApiError("dispatch.upstream_failed", { message: "the engine ended the stream early" });
+      throw new ApiError("dispatch.upstream_failed", { message: "the stream ended early" });
     sink.end(stream?.end());
   } catch (error) {
     if (error === clientGone) {

@@ -15,7 +15,7 @@ const readChars = 16_384;
 const quotedRequest = /; (?:messages|tools) = .*$/s;
 
 /** The message for an engine's answer that is no JSON although its type says so. */
-export const notJson = "the engine's answer is not JSON";
+export const notJson = "the answer is not JSON";
 
 /** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
@@ -31,7 +31,7 @@ export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
         message: "the engine closed the connection without an answer",
       });
     case "broken":
-      return new ApiError("dispatch.upstream_failed", { message: `the engine's answer is broken: ${message}` });
+      return new ApiError("dispatch.upstream_failed", { message: `the answer is broken: ${message}` });
     default:
       return phase satisfies never;
   }
@@ -90,7 +90,7 @@ export function engineEventFailure(json: string): ApiError {
   const failure =
     refusal?.code === "dispatch.rejected"
       ? refusal
-      : new ApiError("dispatch.upstream_failed", { message: "the engine failed within its answer" });
+      : new ApiError("dispatch.upstream_failed", { message: "the answer ends with a failure" });
   failure.engineText = engineWords(code, json);
   return failure;
 }

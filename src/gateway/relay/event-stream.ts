@@ -26,7 +26,7 @@ export class StreamGarbage extends Error {
 export function unfitAnswer(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   const how = error instanceof StreamGarbage ? `is broken: ${error.message}` : "has another shape";
-  return new ApiError("dispatch.upstream_failed", { message: `the engine's answer ${how}`, cause: error });
+  return new ApiError("dispatch.upstream_failed", { message: `the answer ${how}`, cause: error });
 }
 
 /**

@@ -184,16 +184,16 @@ describe("a chat stream as Messages events", () => {
   });
 
   const failures: readonly (readonly [sent: string, code: string, message: RegExp])[] = [
-    [chunk({ content: "x" }), "dispatch.upstream_failed", /ended the stream early/],
-    ["", "dispatch.upstream_failed", /ended the stream early/],
+    [chunk({ content: "x" }), "dispatch.upstream_failed", /the stream ended early/],
+    ["", "dispatch.upstream_failed", /the stream ended early/],
     ["data: {]\n\n", "dispatch.upstream_failed", /not JSON/],
     ['data: {"choices":5}\n\n', "dispatch.upstream_failed", /no chat chunk/],
-    ['data: {"error":{"code":500,"message":"boom"}}\n\n', "dispatch.upstream_failed", /failed within its answer/],
+    ['data: {"error":{"code":500,"message":"boom"}}\n\n', "dispatch.upstream_failed", /ends with a failure/],
     ['data: {"error":{"code":400,"message":"too long"}}\n\n', "dispatch.rejected", /too long/],
     [
       callChunk(0, "{}", { name: "a" }) + chunk({ content: "x" }) + callChunk(0, "!"),
       "dispatch.upstream_failed",
-      /went back to a tool call/,
+      /goes back to a tool call/,
     ],
   ];
   it("ends with an error where the engine fails, or is answered with one before it has begun", async () => {

@@ -268,7 +268,7 @@ describe("a chat engine's answer as a Message", () => {
       const { status, refusal } = await exchanged({ tool_calls: inputs.map((input) => read(input)) }, { finish });
       assert.deepEqual(
         [status, refusal[1]],
-        [502, "the engine's tool call has no JSON object as input"],
+        [502, "a tool call of the answer has no JSON object as input"],
         inputs.join(),
       );
     }

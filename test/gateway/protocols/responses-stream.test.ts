@@ -127,7 +127,7 @@ describe("a chat stream as Responses events", () => {
   it("end as failed, with the received items and the next numbers, where the engine ends early or says an error", async () => {
     const said = 'data: {"error":{"code":400,"message":"no"}}\n\n';
     for (const [rest, code, message] of [
-      ["", "dispatch.upstream_failed", "the engine ended the stream early"],
+      ["", "dispatch.upstream_failed", "the stream ended early"],
       [said, "dispatch.rejected", "no"],
     ] as const) {
       const sent = await translate(words, rest);

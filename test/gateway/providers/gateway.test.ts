@@ -169,13 +169,13 @@ describe("a provider behind the gateway", () => {
     assert.ok(!at.log().includes(secretKey));
   });
 
-  it("is named as the provider where its answer cannot be read, or breaks off", async () => {
+  it("is not called an engine where its answer cannot be read, or breaks off", async () => {
     await using at = await site();
     const [json, events] = [{ "content-type": "application/json" }, { "content-type": "text/event-stream" }];
     const cases = [
-      [{}, status(200, json, "{"), "the provider's answer is not JSON"],
-      [{}, status(200, json, `{"error":{"code":500}}`), "the provider failed within its answer"],
-      [{ stream: true }, status(200, events, "data: {}\n\n"), "the provider ended the stream early"],
+      [{}, status(200, json, "{"), "the answer is not JSON"],
+      [{}, status(200, json, `{"error":{"code":500}}`), "the answer ends with a failure"],
+      [{ stream: true }, status(200, events, "data: {}\n\n"), "the stream ended early"],
     ] as const;
     for (const [more, fault, message] of cases) {
       at.double.fail(fault);

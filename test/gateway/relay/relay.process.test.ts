@@ -163,7 +163,7 @@ describe("Relay of JSON", () => {
     it(`takes ${JSON.stringify(text)} for the engine's failure`, async () => {
       const { calls, failure } = (await answered({}, json, text)).sink;
       assert.deepEqual(calls, ["refuse dispatch.upstream_failed"]);
-      assert.equal(failure?.message, "the engine's answer is not JSON");
+      assert.equal(failure?.message, "the answer is not JSON");
     });
 
   for (const text of ['\n{"a":1}\r\n', "[]", " 1 ", '"text"', '{"error":null,"choices":[]}'])
@@ -251,7 +251,7 @@ describe("Relay of an event stream", () => {
       await answered({ translation: { answer: odd, stream: { push: (bytes) => bytes, end: odd } } }, events, done),
     ]) {
       assert.deepEqual([sink.failure?.code, log.at(-1)], ["dispatch.upstream_failed", "settled"]);
-      const told = /^the engine's answer (has another shape|is broken: an event is not JSON)$/;
+      const told = /^the answer (has another shape|is broken: an event is not JSON)$/;
       assert.match(sink.failure?.message ?? "", told);
     }
   });

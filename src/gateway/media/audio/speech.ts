@@ -51,7 +51,7 @@ export const voicesAnswers: AnswerTranslation = {
     const answer = parseAnswer(body);
     const listed = isRecord(answer) ? (answer["voices"] ?? answer["data"]) : answer;
     if (!Array.isArray(listed))
-      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer lists no voices" });
+      throw new ApiError("dispatch.upstream_failed", { message: "the answer lists no voices" });
     const voices = listed.flatMap((item: unknown) => {
       const id = isRecord(item) ? item["id"] : item;
       if (typeof id !== "string") return [];

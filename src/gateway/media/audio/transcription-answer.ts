@@ -21,10 +21,10 @@ export function transcriptionAnswers(fields: ReadonlyMap<string, string>): Answe
       // The words of a recording of hours are more than may be parsed: they pass as the engine wrote them.
       if (!isText && !isParseable(body) && isWholeJson(body) && hasText(body)) return body;
       const answer = parseAnswer(body);
-      if (!isRecord(answer)) throw failed("the engine's answer is no transcription");
+      if (!isRecord(answer)) throw failed("the answer is no transcription");
       const { text, error } = answer;
       if (typeof text !== "string")
-        throw failed(typeof error === "string" ? `the engine failed: ${error}` : "the engine's answer has no text");
+        throw failed(typeof error === "string" ? `the engine failed: ${error}` : "the answer has no text");
       const words = answer["words"] === undefined && asksForWords(fields) ? wordsIn(answer["segments"]) : [];
       const joined = joinedLines(text);
       if (isText) return Buffer.from(`${joined}\n`);
