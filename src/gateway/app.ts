@@ -20,9 +20,6 @@ import { registerRoutes } from "./management/routes.ts";
 import { leadToEnginePages } from "./open-engine-pages.ts";
 import { servePages, type ServedPages } from "./pages/pages.ts";
 import type { Logger } from "pino";
-import type { AccessLog } from "./telemetry/access-log.ts";
-import { RequestRecord } from "./telemetry/request-record.ts";
-import { noSlot } from "./telemetry/slot-metrics.ts";
 import type { V1Route } from "./v1/route.ts";
 
 declare module "fastify" {
@@ -47,7 +44,6 @@ export interface AppOptions {
   readonly bodyLimitBytes: number;
   readonly connections: ConnectionLimiter;
   readonly log: Logger;
-  readonly accessLog: AccessLog;
 }
 
 export interface App {
@@ -77,14 +73,15 @@ export async function buildApp(options: AppOptions): Promise<App> {
     schemaController: { compilersFactory: noSchemas },
     // A path that the router cannot parse, such as one with a broken escape.
     frameworkErrors: (problem, request, reply) => {
-      const refuse = (error: unknown): void => {
+      const refuseUnread = (error: unknown): void => {
         const failure = fromFramework(error);
         reply.hijack();
         sendError(reply.raw, failure, request.id);
-        recordUnrouted(options, hot, { request, reply, failure });
+        recordUnrouted(options.proxy, hot, { request, reply, failure });
       };
-      if (pages === undefined) refuse(problem);
-      else pages.sendUnread(request, reply).then((isSent) => (isSent ? undefined : refuse(problem)), refuse);
+      if (pages === undefined) refuseUnread(problem);
+      else
+        pages.sendUnread(request, reply).then((isSent) => (isSent ? undefined : refuseUnread(problem)), refuseUnread);
     },
     serverFactory: (handler) => {
       const listener = hotFirst(hot, options, handler);
@@ -136,7 +133,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   );
   app.addHook("onResponse", (request, reply, done) => {
     const { failure } = request;
-    if (request.is404 && failure !== undefined) recordUnrouted(options, hot, { request, reply, failure });
+    if (request.is404 && failure !== undefined) recordUnrouted(options.proxy, hot, { request, reply, failure });
     done();
   });
   registerRoutes(app, options.management, { isStrict: options.isStrict });
@@ -189,25 +186,18 @@ function hotFirst(
 }
 
 /**
- * Counts and logs a refused request below `/v1` for which no route is found. Its path may be any text: it is neither logged
- * nor a label.
+ * Counts and logs a refused request that asked with another method than its route has, or below `/v1` for no route. Its path
+ * may be any text: it is neither logged nor a label.
  */
 function recordUnrouted(
-  { accessLog, management: { metrics, recent } }: AppOptions,
+  proxy: ModelProxy,
   hot: ReadonlyMap<string, V1Route>,
   { request, reply, failure }: { request: FastifyRequest; reply: FastifyReply; failure: ApiError },
 ): void {
   const asked = pathOf(request.url);
-  if (asked !== "/v1" && !asked.startsWith("/v1/")) return;
-  // The route with another method, as far as there is one.
-  const path = hot.get(asked)?.path ?? "/v1/*";
-  const [code, seconds] = [failure.status, reply.elapsedTime / 1000];
-  metrics.ended(path, noSlot, code, seconds);
-  metrics.failed(noSlot, failure, false);
-  const ended = { requestId: request.id, path, slot: noSlot, code, seconds, failure };
-  const line = { ...ended, endedAt: Date.now(), record: new RequestRecord() };
-  accessLog.closed(line);
-  recent.add(line);
+  const path = hot.get(asked)?.path ?? (/^\/+v1(?:\/|$)/.test(asked) ? "/v1/*" : undefined);
+  if (path === undefined) return;
+  proxy.recordUnrouted({ requestId: request.id, path, seconds: reply.elapsedTime / 1000 }, failure);
 }
 
 /** Without query, trailing slash and, for proxies' absolute form, scheme and host. */

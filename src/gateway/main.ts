@@ -217,7 +217,6 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     bodyLimitBytes: config.bodyLimit,
     v1Routes: v1,
     log,
-    accessLog,
     gate,
     chat,
     pages: options.pages,

@@ -11,6 +11,8 @@ import type { BufferBudget } from "../slots/budget.ts";
 import type { AccessLog } from "../telemetry/access-log.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";
+import { RequestRecord, type EndedRequest } from "../telemetry/request-record.ts";
+import { noSlot } from "../telemetry/slot-metrics.ts";
 import { passedTrace, type RequestTrace } from "../telemetry/trace-context.ts";
 import type { Traces } from "../telemetry/traces.ts";
 import type { Upstreams } from "../providers/upstreams.ts";
@@ -85,6 +87,12 @@ export class ModelProxy {
       this.#calls.delete(call);
       record(call, this.#options);
     }
+  }
+
+  /** Counts and logs a request that was refused before it came to a route. */
+  recordUnrouted(refused: Pick<EndedRequest, "requestId" | "path" | "seconds">, failure: ApiError): void {
+    const ended = { ...refused, endedAt: Date.now(), slot: noSlot, code: failure.status, failure };
+    recordEnded({ ...ended, record: new RequestRecord() }, this.#options, false);
   }
 
   get sharedReaders(): number {
@@ -164,19 +172,27 @@ export class ModelProxy {
   }
 }
 
+type Records = Pick<ModelProxyOptions, "metrics" | "log" | "recent">;
+
 /** Counts and logs a request whose answer was sent or has failed, or whose client has disconnected. */
-function record(call: Call, { metrics, log, recent }: ModelProxyOptions): void {
+function record(call: Call, records: Records): void {
   const { response, requestId, slot, seconds, answer, trace } = call;
   const { path } = call.route;
   const { failure } = answer;
   // The gateway cuts an answer that cannot carry its failure any more; its client has not left.
   const code = response.writableFinished ? response.statusCode : (failure?.status ?? 499);
-  metrics.ended(path, slot, code, seconds);
-  if (failure !== undefined) metrics.failed(slot, failure, answer.isAnswered);
   const ended = { endedAt: Date.now(), requestId, path, slot, code, seconds, failure, record: call.record };
+  recordEnded(ended, records, answer.isAnswered);
+  trace?.ended?.(ended);
+}
+
+/** `isAnswered`: its failure broke off an answer that had begun. */
+function recordEnded(ended: EndedRequest, { metrics, log, recent }: Records, isAnswered: boolean): void {
+  const { path, slot, code, seconds, failure } = ended;
+  metrics.ended(path, slot, code, seconds);
+  if (failure !== undefined) metrics.failed(slot, failure, isAnswered);
   log.closed(ended);
   recent?.add(ended);
-  trace?.ended?.(ended);
 }
 
 /** The name may be any text of a client: it is not repeated. */

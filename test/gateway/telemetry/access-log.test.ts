@@ -79,9 +79,11 @@ describe("the access log", () => {
       ["POST", "/v1/chat/no-such-path", "/v1/* none 404 system.not_found"],
       ["GET", "/v1/no-such-path/%zz", "/v1/* none 400 dispatch.invalid_request"],
       ["DELETE", "/v1/chat/completions/", "/v1/chat/completions none 405 system.method_not_allowed"],
+      ["GET", "/rerank", "/v1/rerank none 405 system.method_not_allowed"],
+      ["POST", "//v1/no-such-path", "/v1/* none 404 system.not_found"],
     ] as const;
     for (const [method, path, msg] of requests) {
-      const answer = await fetch(new URL(path, gateway.url), { method });
+      const answer = await fetch(`${gateway.url}${path}`, { method });
       await answer.text();
       const id = answer.headers.get("x-request-id") ?? "none";
       await until("it is logged", () => gateway.log().includes(id));
@@ -94,9 +96,9 @@ describe("the access log", () => {
     }
     assert.doesNotMatch(gateway.log(), /no-such/);
     const count = (code: number) => `berth_requests_total{route="/v1/*",slot="none",code="${code}"}`;
-    assert.deepEqual([await gateway.metric(count(404)), await gateway.metric(count(400))], [2, 1]);
+    assert.deepEqual([await gateway.metric(count(404)), await gateway.metric(count(400))], [3, 1]);
     const failures = 'berth_request_failures_total{slot="none",error="system.not_found",answer="none",reason="other"}';
-    assert.equal(await gateway.metric(failures), 2);
+    assert.equal(await gateway.metric(failures), 3);
   });
 
   it("has no line of a request outside of `/v1`, nor of one that a route of management answers", async () => {
