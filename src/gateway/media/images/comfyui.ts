@@ -118,9 +118,9 @@ async function follow(
   try {
     return await callEngine(engine, { method: "GET", path, signal, timeoutMs: callTimeoutMs, limitBytes });
   } catch (error) {
-    // The prompt must not be sent again: only an ExchangeError of /prompt says that nothing was sent.
     if (!(error instanceof ExchangeError)) throw error;
-    if (error.phase !== "connect") throw exchangeFailure(error);
+    // An ExchangeError would have the whole drawing sent again, although the engine has accepted it.
+    if (error.phase === "timeout" || error.phase === "shortage") throw exchangeFailure(error);
     throw new ApiError("dispatch.upstream_failed", { message: "the image engine stopped while it worked" });
   }
 }

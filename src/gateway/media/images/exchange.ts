@@ -5,8 +5,7 @@ import { answerText, generate, type GenerateOptions, type ImagePlan } from "./im
 /**
  * Has the engine draw the plan, with the events of one HTTP exchange, so that it is held, queued and relayed like any
  * other request. The ExchangeError of an engine that was not reached has the phase `connect` or `shortage`: nothing was
- * sent. Aborting interrupts the engine. Where `plan` throws, the exchange fails: an exception of a waiter must not reach the queue
- * that admits it.
+ * sent. Aborting interrupts the engine. Where `plan` throws, the exchange fails.
  */
 export function drawImages(
   plan: () => ImagePlan,

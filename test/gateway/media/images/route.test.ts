@@ -131,7 +131,7 @@ describe(`POST ${path}`, () => {
   const faults: readonly (readonly [fault: ComfyFault, code: string, status: number, message: RegExp])[] = [
     ["node-error", "dispatch.rejected", 400, /KSampler: Value 900 bigger than max of 100: cfg/],
     ["execution-error", failed, 502, /failed in KSampler: HIP out of memory.* x\.safetensors$/],
-    ["die", failed, 502, /stopped while it worked|closed the connection/],
+    ["die", failed, 502, /the image engine stopped while it worked/],
     ["lose", failed, 502, /lost the request/],
     ["garbage", failed, 502, /garbage/],
     ["garbage-history", failed, 502, /history is no JSON/],
