@@ -22,7 +22,7 @@ export function soundRetryAfter(value: string | string[] | undefined): string | 
 export type Outcome = string;
 
 /** Whether a retry is useful, before the first byte for the client (RESOURCES, `retries`). */
-export function isRetried(status: number): boolean {
+export function canBeRetried(status: number): boolean {
   return status === 502 || status === 503 || status === 504;
 }
 
@@ -58,14 +58,14 @@ function failureOf(upstream: string, { status, retryAfter, body }: Refusal): Api
 
 /**
  * Names the kind of failure and the system's code for it, never a host. The error itself is dropped: it may hold the
- * provider's output. `isRetried`: the connection failed or closed before any answer; not for a time-out, since the
+ * provider's output. `canBeRetried`: the connection failed or closed before any answer; not for a time-out, since the
  * provider may be at work.
  */
 export function connectionFailure(
   upstream: string,
   error: ExchangeError,
   isAnswering: boolean,
-): { failure: ApiError; outcome: Outcome; isRetried: boolean } {
+): { failure: ApiError; outcome: Outcome; canBeRetried: boolean } {
   const cause = error.cause instanceof Error ? error.cause : error;
   const code = errorCode(cause) ?? cause.name;
   const details = { upstream };
@@ -73,14 +73,14 @@ export function connectionFailure(
     case "timeout": {
       const message = `upstream ${upstream} was silent for too long`;
       const failure = new ApiError("dispatch.upstream_timeout", { message, details });
-      return { failure, outcome: "timeout", isRetried: false };
+      return { failure, outcome: "timeout", canBeRetried: false };
     }
     case "shortage":
-      return { failure: shortageFailure(), outcome: "shortage", isRetried: true };
+      return { failure: shortageFailure(), outcome: "shortage", canBeRetried: true };
     case "connect": {
       const message = `upstream ${upstream} cannot be reached (${code})`;
       const failure = new ApiError("dispatch.upstream_unavailable", { message, details });
-      return { failure, outcome: "unreachable", isRetried: true };
+      return { failure, outcome: "unreachable", canBeRetried: true };
     }
     case "closed":
     case "broken": {
@@ -91,7 +91,7 @@ export function connectionFailure(
           ? `the answer of upstream ${upstream} is no HTTP`
           : `upstream ${upstream} closed the connection without an answer (${code})`;
       const failure = new ApiError("dispatch.upstream_failed", { message, details });
-      return { failure, outcome: "broken", isRetried: !isAnswering && !isGarbage };
+      return { failure, outcome: "broken", canBeRetried: !isAnswering && !isGarbage };
     }
     default:
       return error.phase satisfies never;

@@ -15,7 +15,7 @@ import type { Permit } from "../providers/circuits.ts";
 import { Mask, maskedFailure } from "../providers/mask.ts";
 import {
   connectionFailure,
-  isRetried,
+  canBeRetried,
   longestPauseMs,
   refusalFailure,
   requestedPauseMs,
@@ -31,7 +31,7 @@ import type { Dispatch, Recipient, ServedClient } from "./recipient.ts";
 
 interface Failure {
   readonly failure: ApiError;
-  readonly isRetried: boolean;
+  readonly canBeRetried: boolean;
   /** The shortest pause that the provider asks for. */
   readonly pauseMs: number;
 }
@@ -147,17 +147,17 @@ export class ProviderDispatch implements Dispatch {
     if (status >= 500 && failure.status >= 500) this.#permit?.fail(String(status));
     else this.#permit?.succeed();
     const pauseMs = requestedPauseMs(wait);
-    this.#fail({ failure, isRetried: isRetried(status) && pauseMs <= longestPauseMs, pauseMs }, String(status));
+    this.#fail({ failure, canBeRetried: canBeRetried(status) && pauseMs <= longestPauseMs, pauseMs }, String(status));
     return failure;
   }
 
   failed(error: Error): ApiError {
     if (!(error instanceof ExchangeError)) return toApiError(error);
-    const { failure, outcome, isRetried } = connectionFailure(this.#provider.options.name, error, this.#isAnswering);
+    const { failure, outcome, canBeRetried } = connectionFailure(this.#provider.options.name, error, this.#isAnswering);
     // Nothing was sent: the next attempt needs the permit, which may be the only one.
     if (outcome === "shortage") this.#permit?.abandon();
     else this.#permit?.fail(outcome);
-    this.#fail({ failure, isRetried, pauseMs: 0 }, outcome);
+    this.#fail({ failure, canBeRetried, pauseMs: 0 }, outcome);
     return failure;
   }
 
@@ -172,7 +172,7 @@ export class ProviderDispatch implements Dispatch {
   async retry(error: unknown): Promise<boolean> {
     const { spec, backoffMs = 250, onRetry } = this.#provider.options;
     const last = this.#last;
-    if (last === undefined || last.failure !== error || !last.isRetried || this.#tries > spec.retries) return false;
+    if (last === undefined || last.failure !== error || !last.canBeRetried || this.#tries > spec.retries) return false;
     this.#isOver = false;
     onRetry();
     const pauseMs = Math.max(last.pauseMs, retryPauseMs(this.#tries, backoffMs));

@@ -11,7 +11,7 @@ import type { Dispatch, Recipient } from "./recipient.ts";
 const errorLimitBytes = 65_536;
 const defaultErrorMs = 10_000;
 
-export interface SendOptions {
+export interface AttemptOptions {
   readonly metrics: Pick<GatewayMetrics, "ofSlot">;
   /** Less in tests. */
   readonly errorMs?: number;
@@ -24,7 +24,7 @@ export interface SendOptions {
 export async function send(
   dispatch: Dispatch,
   to: Recipient,
-  { metrics, errorMs = defaultErrorMs }: SendOptions,
+  { metrics, errorMs = defaultErrorMs }: AttemptOptions,
 ): Promise<BackendAnswer> {
   for (;;) {
     const answer = new BackendAnswer(dispatch, to, metrics.ofSlot(dispatch.name));

@@ -37,7 +37,7 @@ export class SlotDispatch implements Dispatch {
   #prepared: PreparedForSlot;
   #lease: BackendLease | undefined;
   #traffic: SlotTraffic | undefined;
-  #attempts = 0;
+  #leaseCount = 0;
   /** When the request got its lease, by the steady clock. */
   #since = 0;
 
@@ -73,7 +73,7 @@ export class SlotDispatch implements Dispatch {
       throw error;
     }
     if (!(arrived instanceof BackendLease)) return this.#wait(arrived);
-    this.#take(arrived, this.#attempts > 0);
+    this.#take(arrived, this.#leaseCount > 0);
     return undefined;
   }
 
@@ -85,8 +85,8 @@ export class SlotDispatch implements Dispatch {
     const { firstByte, idle } = slot.spec.timeoutSeconds;
     const timeouts = { firstByteMs: firstByte * 1000, idleMs: idle * 1000 };
     const { requestId, trace } = this.#to;
-    const to = { transport, endpoint, requestId, trace: trace?.forAttempt(), timeouts };
-    return backendRequest.exchange?.(to, events) ?? transport.send(backendRequest, to, events);
+    const destination = { transport, endpoint, requestId, trace: trace?.forAttempt(), timeouts };
+    return backendRequest.exchange?.(destination, events) ?? transport.send(backendRequest, destination, events);
   }
 
   heard(): void {
@@ -134,8 +134,8 @@ export class SlotDispatch implements Dispatch {
       this.#since = steadyNow();
       return true;
     }
-    const isLost = (): boolean => isRefused && admission.lost(this.#waitQueue, lease);
-    const pauseMs = againAfterMs[this.#attempts - 1] ?? (isLost() ? 0 : undefined);
+    let pauseMs = againAfterMs[this.#leaseCount - 1];
+    if (pauseMs === undefined && isRefused && admission.markLost(this.#waitQueue, lease)) pauseMs = 0;
     if (pauseMs === undefined) return false;
     traffic.hold(this.#waitQueue.slot);
     this.#leave();
@@ -173,7 +173,7 @@ export class SlotDispatch implements Dispatch {
       throw error;
     }
     this.#lease = lease;
-    this.#attempts += 1;
+    this.#leaseCount += 1;
     this.#since = steadyNow();
     this.#traffic = this.#options.traffic.begin(this.#waitQueue.slot, this.#since);
   }

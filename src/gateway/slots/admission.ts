@@ -115,11 +115,11 @@ export class Admission {
   }
 
   /**
-   * Takes an engine that could not be reached for lost: after a boot of its node it has another address, and no operator has
+   * Marks an engine that could not be reached as lost: after a boot of its node it has another address, and no operator has
    * published that yet. Requests wait for a newer status then. False: an operator is there and would have reported the end
    * of the engine, or it has ended and no newer status will come.
    */
-  lost({ slot }: WaitQueue, { backend }: BackendLease): boolean {
+  markLost({ slot }: WaitQueue, { backend }: BackendLease): boolean {
     const { operator, isSettled = () => true, index } = this.#options;
     const liveness = operator();
     if (liveness !== "unproven" && (liveness !== "live" || isSettled())) return false;

@@ -92,7 +92,7 @@ function site(
     /** It could not reach its engine; false: it may not wait for that. */
     isLost: (guest: Guest): boolean => {
       assert.ok(guest.lease !== undefined);
-      const isLost = admission.lost(line, guest.lease);
+      const isLost = admission.markLost(line, guest.lease);
       admission.finish(line, guest.lease, 0);
       return isLost;
     },
