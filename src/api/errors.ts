@@ -95,7 +95,10 @@ export function errorType(status: number): ErrorType {
 export interface ApiErrorOptions {
   readonly message?: string;
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Overrides the table's status; only `dispatch.rejected`, which keeps the engine's own status, and 431 need it. */
+  /**
+   * Overrides the table's status: `dispatch.rejected` keeps the engine's own, and `dispatch.invalid_request` says 408, 409, 422
+   * or 431 where HTTP has a closer one.
+   */
   readonly status?: number;
   /** Response headers, e.g. `retry-after`, beside those of the code. */
   readonly headers?: Readonly<Record<string, string>>;

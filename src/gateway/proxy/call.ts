@@ -21,7 +21,7 @@ import { WaitComments, type CommentTimes } from "./wait-comments.ts";
 
 /** The client of a request, for queues and shared streams. */
 export interface Principal {
-  /** Requests of one client wait for each other. */
+  /** Clients take turns in a queue; the requests of one client follow one another. */
   readonly client: string;
   /** Streams are shared only among clients with the same rights. */
   readonly scope: string;
@@ -31,7 +31,7 @@ export interface Principal {
 
 export const anonymous: Principal = { client: "", scope: "", owner: "" };
 
-/** The reason for which a request is cancelled whose client does not wait for it any more. */
+/** The reason to cancel a request: its client has left. */
 export const clientGone = new Error("the client has disconnected");
 
 interface CallParts {
@@ -59,7 +59,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
   readonly record = new RequestRecord();
   principal: Principal = anonymous;
   waitsSince: number | undefined;
-  /** Undefined: its client has none, and traces are off. */
+  /** Undefined: traces are off, and the client sent no traceparent. */
   trace: RequestTrace | undefined;
   readonly #began = performance.now();
   readonly #cancelled = new AbortController();
@@ -141,7 +141,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
     this.record.body = this.#options.recent?.keepBody(request.body);
   }
 
-  /** No backend gets the request any more. */
+  /** Gives back the charge and the files of the body: the request has ended. */
   discard(): void {
     this.#charge.end();
     this.#request?.discard?.();
@@ -154,7 +154,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
     return admission.arrive(waitQueue, queued) ?? queued.wait(() => admission.waitReport(waitQueue, queued));
   }
 
-  /** Tells the client and the log what of the request the backend does not get. */
+  /** Tells the client and the log which parts of the request were left out. */
   noteLeftOut(types: readonly string[] = []): void {
     if (types.length === 0) return;
     this.record.leftOut = types.join(", ");
@@ -190,7 +190,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
     return this.#charge;
   }
 
-  /** From now on the body is kept for other clients too, which may outlive this one. */
+  /** Gives the body's charge to a shared stream, which may outlive this call. */
   handOver(): Charge {
     const charge = this.#charge;
     this.#charge = noCharge;

@@ -100,8 +100,8 @@ export class ModelProxy {
   }
 
   /**
-   * Requests whose answer has not been sent, and whose client is connected: also those still being read, and slow
-   * readers.
+   * Requests whose answer has not been sent, and whose client is connected: also those whose body is arriving, or whose client
+   * reads slowly.
    */
   get underWay(): number {
     return this.#calls.size;
@@ -109,7 +109,7 @@ export class ModelProxy {
 
   /**
    * Ends every request: one without an answer yet gets `failure`, a stream gets it as its last event. Waiting requests
-   * end first: none of them may take the place of one that is ended here. Returns their number.
+   * end first: none of them may take the place of one that is ended here. Returns how many requests were ended.
    */
   refuseAll(failure: ApiError): number {
     const calls = this.#calls.toArray();
@@ -118,7 +118,7 @@ export class ModelProxy {
       call.cancel(failure);
       if (call.isRead) continue;
       refuse(call.answer, failure);
-      // Its body may never come, and of the end of a request that was answered Node tells nobody.
+      // Closes the connection: the body may never come, and Node does not report the end of a request that was answered.
       call.response.once("finish", () => call.response.req.destroy());
     }
     return calls.length;
@@ -132,7 +132,7 @@ export class ModelProxy {
     return call;
   }
 
-  /** Until an operator has published what the model may mean. */
+  /** Waits until it is known which slot or provider `model` names. */
   async #awaitMeaning(asked: V1Request, call: Call): Promise<Target> {
     call.charge.check();
     const since = steadyNow();
@@ -142,7 +142,7 @@ export class ModelProxy {
     return target;
   }
 
-  /** Throws ApiError where the request may not wait, or its provider is gone. */
+  /** Throws ApiError where the body is wrong, the request may not wait, or its provider is gone. */
   #entryFor(prepared: PreparedForSlot | PreparedForProvider, call: Call): SlotEntry | ProviderEntry {
     const { admission, upstreams } = this.#options;
     if ("slot" in prepared) {
@@ -164,7 +164,7 @@ export class ModelProxy {
     return new ProviderDispatch(this.#options.metrics, entry, call);
   }
 
-  /** Spans are not for those who may not ask. */
+  /** Called after `identify`: a refused client gets no span. */
   #traceOf({ headers }: IncomingMessage): RequestTrace | undefined {
     const { traces } = this.#options;
     if (traces !== undefined) return traces.begin(headers);
@@ -179,7 +179,7 @@ function record(call: Call, records: Records): void {
   const { response, requestId, slot, seconds, answer, trace } = call;
   const { path } = call.route;
   const { failure } = answer;
-  // The gateway cuts an answer that cannot carry its failure any more; its client has not left.
+  // An answer that the gateway cut has the status of its failure; 499: the client has left.
   const code = response.writableFinished ? response.statusCode : (failure?.status ?? 499);
   const ended = { endedAt: Date.now(), requestId, path, slot, code, seconds, failure, record: call.record };
   recordEnded(ended, records, answer.isAnswered);
@@ -195,7 +195,7 @@ function recordEnded(ended: EndedRequest, { metrics, log, recent }: Records, isA
   recent?.add(ended);
 }
 
-/** The name may be any text of a client: it is not repeated. */
+/** The client's name for the model may be any text: the comment says `unknown`. */
 const unknownWait: WaitReport = { at: "slot", name: "unknown", state: "offline", position: 0, progress: undefined };
 
 function slotOf(target: Target): string {

@@ -32,7 +32,7 @@ import type { Dispatch, Recipient, ServedClient } from "./recipient.ts";
 interface Failure {
   readonly failure: ApiError;
   readonly canBeRetried: boolean;
-  /** The shortest pause that the provider asks for. */
+  /** The provider asks for at least this pause; 0: for none. */
   readonly pauseMs: number;
 }
 
@@ -42,7 +42,7 @@ export interface ProviderEntry {
   readonly provider: Provider;
 }
 
-/** The dispatch of a request to a provider, from its wait for one of `maxConcurrent` to the end of its last attempt. */
+/** The dispatch of a request to a provider, from its wait for one of `maxConcurrent` places to the end of its last attempt. */
 export class ProviderDispatch implements Dispatch {
   readonly prepared: PreparedForProvider;
   readonly #provider: Provider;
@@ -59,7 +59,7 @@ export class ProviderDispatch implements Dispatch {
   #triedAt = 0;
   #failedAt: number | undefined;
   #last: Failure | undefined;
-  /** The outcome of the last attempt is known, and no other one follows. */
+  /** The outcome was counted; a retry clears this. */
   #isOver = false;
 
   constructor(
@@ -140,7 +140,7 @@ export class ProviderDispatch implements Dispatch {
     const { name, onProblem } = this.#provider.options;
     if (status === 401 || status === 403) onProblem(`the provider refused the key (${status})`, "refused");
     const wait = soundRetryAfter(retryAfter);
-    // Read and written again: any character of the key may be escaped.
+    // Parsed and written anew, so that the mask also finds a key with escapes.
     const said = parseForeign(body);
     const plain = said === undefined ? body : Buffer.from(JSON.stringify(said));
     const failure = refusalFailure(name, { status, retryAfter: wait, body: this.#mask.bytes(plain) });
@@ -191,7 +191,7 @@ export class ProviderDispatch implements Dispatch {
     return new Mask(this.#key);
   }
 
-  /** The last attempt's. */
+  /** Seconds of the last attempt. */
   get #seconds(): number | undefined {
     return this.attempt === undefined ? undefined : this.attempt.ms / 1000;
   }

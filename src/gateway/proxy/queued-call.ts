@@ -47,7 +47,7 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
     return this.#resolvers.promise;
   }
 
-  /** Called where the request was not admitted at its arrival. */
+  /** Begins the wait: the client of a stream gets comments until the disposal. */
   wait(report: () => WaitReport): this {
     this.#since = steadyNow();
     this.#reporting = this.from.reportWait(report);
@@ -86,7 +86,7 @@ export class QueuedCall<Lease> implements Waiter, Turn<Lease> {
   }
 }
 
-/** The lease of a waiting request, which then has left its queue. Rejects as `turn.lease`, and with the signal's reason. */
+/** Waits for the lease; in any case the request has left the queue then. Rejects as `turn.lease` and with the signal's reason. */
 export async function leaseOf<Lease>(turn: Turn<Lease>, signal: AbortSignal): Promise<Lease> {
   using _ = turn;
   using __ = onAbort(signal, (reason) => turn.refuse(reason));

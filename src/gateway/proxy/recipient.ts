@@ -14,11 +14,11 @@ import type { BackendRequest, V1Request } from "../v1/route.ts";
 export interface Turn<Lease> extends Disposable {
   /** Rejects with ApiError where the request is refused, and with the reason of `refuse`. */
   readonly lease: Promise<Lease>;
-  /** Does nothing where the lease is there. */
+  /** Ends the wait; no effect once there is a lease. */
   refuse(reason: unknown): void;
 }
 
-/** The dispatch of a request to an engine of a slot, or to a provider. Disposing it returns the lease. */
+/** The dispatch of a request to an engine of a slot, or to a provider. Disposing it gives the lease back. */
 export interface Dispatch extends Disposable {
   /** The request as it is sent. */
   readonly prepared: {
@@ -27,9 +27,12 @@ export interface Dispatch extends Disposable {
   };
   /** The slot, or `upstream NAME`. */
   readonly name: string;
-  /** The last attempt so far; undefined: the request has no lease. */
+  /** The last attempt so far; undefined: the request has no lease of a slot's engine, or no attempt at a provider was made. */
   readonly attempt: Pick<EngineFigures, "startedAt" | "ms" | "endpoint"> | undefined;
-  /** Gets a lease, and waits where none is free. Rejects with ApiError where the request is refused. */
+  /**
+   * Takes a lease, and waits where none is free; undefined: the lease came at once. Throws, or rejects with, ApiError where the
+   * request is refused, and the reason of the recipient's signal.
+   */
   enter(): Promise<void> | undefined;
   /** Begins an attempt. Throws ApiError where none is to be made now. */
   send(events: ExchangeEvents): Exchange;
@@ -39,20 +42,23 @@ export interface Dispatch extends Disposable {
   succeeded(head: ResponseHead): void;
   /** The client's error for an answer without success. */
   refusal(head: ResponseHead, body: Buffer): ApiError;
-  /** Called where the attempt has no answer, or its answer breaks off. Returns the failure for the client. */
+  /**
+   * Called where the attempt has no answer, or its answer breaks off. Returns the error for the reader: at a provider the
+   * client's ApiError, at a slot the same error, which `retry` judges.
+   */
   failed(error: Error): Error;
   /** The attempt or its answer has ended. Its tokens are undefined where they are unknown. */
   answered(isWhole: boolean, usage: AnswerTokens | undefined, tokensOut: number | undefined): void;
-  /** A failure that the backend has reported within a success, without what no client may see. */
+  /** A failure that the backend has reported within a success, cleared of secrets. */
   masked(failure: ApiError): ApiError;
-  /** Whether the request, which has failed, is to be sent once more; resolves when it may be. */
+  /** Resolves with true once the failed request may be sent again; false: it is not to be. Rejects as `enter` does. */
   retry(error: unknown): Promise<boolean>;
 }
 
 /** One client that waits for an answer, or gets it. */
 export interface ServedClient extends QueuedClient {
   readonly record: RequestRecord;
-  /** Until it is disposed, the client of a stream gets comments about its wait, so that nobody times out. */
+  /** Until the result is disposed, the client gets comments about its wait, so that nobody times out; undefined: no stream. */
   reportWait(report: () => WaitReport): Disposable | undefined;
   /** A wait has ended after so many milliseconds, `holdMs` of them because the slot was not loaded. */
   noteWait(waitMs: number, holdMs: number): void;
@@ -69,7 +75,7 @@ export interface Recipient {
   readonly signal: AbortSignal;
   readonly requestId: string;
   readonly trace: RequestTrace | undefined;
-  /** A lease where one of the slot's engines has a free place. Throws ApiError where the request is refused. */
+  /** A lease where an engine of the slot has a free place, else the wait for it. Throws ApiError where the request is refused. */
   arrive(waitQueue: WaitQueue, prompt: Prompt | undefined): BackendLease | Turn<BackendLease>;
   /** The engine has the request; `isUnused`: nothing refers to its body any more. */
   bodyDone(isUnused: boolean): void;

@@ -12,7 +12,10 @@ import { clientGone } from "./call.ts";
 import type { Dispatch } from "./recipient.ts";
 import type { AnswerReader, BackendAnswer } from "./send.ts";
 
-/** A failure within a translated stream, with the events that report it: they depend on earlier ones. */
+/**
+ * A failure within a stream. `events`: those of the stream's translation that report it, since they depend on earlier ones;
+ * undefined: the route's form of errors reports it.
+ */
 export class StreamFailure extends Error {
   override readonly name = "StreamFailure";
   readonly failure: ApiError;
@@ -40,10 +43,12 @@ function failureOf(error: unknown): ApiError {
  * Brings a backend's answer to its client, as it comes or in one piece:
  *
  *   event stream   line by line; a failure is one last event
- *   JSON           in one piece, so that a failure can be reported; as it comes where it is large; as events for a stream
+ *   JSON           in one piece, so that a failure can be reported; as it comes where it is large; as events where the
+ *                  client asked for a stream
  *   other          as it comes; a failure cuts the connection
  *
- * Resolves once the sink has all of it. Rejects with StreamFailure, ApiError, or the reason of the recipient's signal.
+ * Resolves once the sink has all of it. Rejects with StreamFailure, ApiError, ExchangeError, or the reason of the
+ * recipient's signal.
  */
 export async function relay(
   answer: BackendAnswer,
@@ -61,7 +66,7 @@ export async function relay(
   else await relayBytes(way, contentLength);
 }
 
-/** One answer on its way. */
+/** The parts that relaying one answer needs. */
 interface Way {
   readonly answer: BackendAnswer;
   readonly from: Pick<Dispatch, "prepared" | "masked">;
@@ -174,7 +179,7 @@ async function relayLarge(way: Way, kept: BufferedAnswer): Promise<void> {
   flow.write(rename.whole(kept.take()));
   if (!flow.isPaused) answer.exchange?.resume();
   const broken = await flow.run((chunk) => {
-    // The client has read what was kept.
+    // The sink has taken what was kept.
     kept[Symbol.dispose]();
     flow.write(chunk);
   });

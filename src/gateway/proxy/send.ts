@@ -7,8 +7,9 @@ import { dropBody } from "../routing/prepare.ts";
 import type { GatewayMetrics, SlotMetrics } from "../telemetry/metrics.ts";
 import type { Dispatch, Recipient } from "./recipient.ts";
 
-/** The rest of a longer error of a backend is not read; of a slower one, what has arrived by then is reported. */
+/** Bytes that are read of a backend's error. */
 const errorLimitBytes = 65_536;
+/** Milliseconds for a backend's error to arrive; then the part that has arrived is reported. */
 const defaultErrorMs = 10_000;
 
 export interface AttemptOptions {
@@ -18,8 +19,8 @@ export interface AttemptOptions {
 }
 
 /**
- * Sends the request to its backend, and again where that may help. Resolves with the answer once its head is there, which is a
- * success. Rejects with ApiError, with ExchangeError, or with the reason of the recipient's signal.
+ * Sends the request to its backend, and again where that may help. Resolves with the answer once the head of a success has come.
+ * Rejects with ApiError, with ExchangeError, or with the reason of the recipient's signal.
  */
 export async function send(
   dispatch: Dispatch,
@@ -39,7 +40,7 @@ export async function send(
       dropBody(dispatch.prepared);
       return answer;
     } catch (error) {
-      // First: an error may have no end.
+      // Before the pause of a retry: the error's body may never end.
       answer[Symbol.dispose]();
       to.trace?.attemptEnded?.();
       if (await dispatch.retry(error)) continue;
@@ -76,8 +77,8 @@ async function errorOf(answer: BackendAnswer, limitMs: number): Promise<Buffer> 
 export type AnswerReader = Omit<ExchangeEvents, "onHead">;
 
 /**
- * One backend's answer as it arrives: its head as a promise, and what follows to a reader. What comes before there is a reader
- * is kept. Disposing it ends the exchange, and notes what the backend has done.
+ * One backend's answer as it arrives: `head` is a promise; the rest goes to a reader, and is kept until there is one. Disposing
+ * the answer ends the exchange, and records the backend's tokens and time.
  */
 export class BackendAnswer implements ExchangeEvents, Disposable {
   readonly meter = new AnswerMeter();
@@ -86,13 +87,13 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   readonly #slotMetrics: SlotMetrics;
   readonly #head = Promise.withResolvers<ResponseHead>();
   readonly #abort: Disposable;
-  /** When the head came, the kernel had all bytes of the request. */
+  /** Whether the kernel had all bytes of the request when the head came. */
   isSent = false;
   #headAt: number | undefined;
   #exchange: Exchange | undefined;
   #reader: AnswerReader | undefined;
   #early: Buffer[] = [];
-  /** Undefined while more may come; null: whole. */
+  /** Undefined while more may come; null: whole, or disposed. */
   #end: Error | null | undefined;
   #tokens: TokenTimes | undefined;
 
@@ -135,7 +136,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
     this.#reader = undefined;
   }
 
-  /** No other attempt follows. */
+  /** Tells clients when the first byte came; for the last attempt only. */
   noteFirstByte(): void {
     if (this.#headAt === undefined) return;
     for (const client of this.#to.clients) client.noteFirstByte(this.#headAt);
@@ -216,7 +217,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 class TokenTimes {
   readonly #metrics: Pick<SlotMetrics, "betweenTokens" | "tokensOut">;
   #lastAt = 0;
-  /** So many are in the slot's metrics already. */
+  /** Tokens so far, all in the slot's metrics. */
   count = 0;
 
   constructor(metrics: Pick<SlotMetrics, "betweenTokens" | "tokensOut">) {

@@ -38,8 +38,8 @@ export class SharedStreams {
   }
 
   /**
-   * Has the call read the stream of the identical requests before it, or begin one. Resolves once it has all of it, and rejects
-   * with the reason for which it is cancelled. Undefined: its request is sent for it alone.
+   * Lets the call read the stream that an identical request has begun, or begins one. Resolves once the call has the whole
+   * stream, and rejects with the reason for which the call is cancelled. Undefined: its request is sent for it alone.
    */
   join(entry: SlotEntry, call: Call): Promise<void> | undefined {
     const key = keyOf(entry, call);
@@ -48,7 +48,7 @@ export class SharedStreams {
 
   async #join(key: string, entry: SlotEntry, call: Call): Promise<void> {
     const { prepared, waitQueue } = entry;
-    // Before the waiting clients are read: this may admit or refuse them.
+    // First: this may admit or refuse clients that wait.
     this.#options.admission.recheck(waitQueue);
     let stream = this.#open.get(key);
     const isFirst = stream?.isJoinable !== true;
@@ -57,7 +57,7 @@ export class SharedStreams {
       this.#open.set(key, stream);
     } else {
       this.#options.metrics.joined(waitQueue.slot);
-      // The first one's is sent.
+      // The first client's body is sent.
       dropBody(prepared);
     }
     const own = stream;
@@ -88,8 +88,8 @@ function keyOf({ waitQueue, prepared }: SlotEntry, call: Call): string | undefin
 }
 
 /**
- * One stream for several clients. Each waits in its own client's queue from its arrival, so that it does not wait behind another
- * client's requests, and for its own time; the first turn of any counts for all.
+ * One stream for several clients. Each client keeps its own place and deadline from its arrival; the stream is sent once any of
+ * them is admitted.
  */
 class SharedStream implements Recipient {
   readonly #answer: SharedAnswer;
@@ -119,7 +119,7 @@ class SharedStream implements Recipient {
     return this.#members.keys();
   }
 
-  /** The first member's: a call of the engine is a part of one trace. */
+  /** The first member's: one request to an engine has one trace. */
   get trace(): RequestTrace | undefined {
     const [first] = this.#members.keys();
     return first?.trace;
@@ -166,7 +166,7 @@ class SharedStream implements Recipient {
   }
 
   arrive(waitQueue: WaitQueue, prompt: Prompt | undefined): BackendLease | Turn<BackendLease> {
-    // Once: with some members in the queue already, it could admit them.
+    // Before any member is queued: a recheck later could admit some.
     this.#options.admission.recheck(waitQueue);
     const turn = new SharedTurn(prompt, () => this.#stopWaiting());
     for (const call of this.#members.keys()) {
@@ -183,7 +183,7 @@ class SharedStream implements Recipient {
     this.#charge.end(isUnused);
   }
 
-  /** A lease where the member is admitted at once. Throws ApiError where it is the last one and refused. */
+  /** A lease where the member is admitted at once. Throws ApiError where it is refused and is the only one left. */
   #enqueue(call: Call, turn: SharedTurn): BackendLease | undefined {
     const { admission, metrics } = this.#options;
     const { waitQueue } = this.#entry;
@@ -208,7 +208,7 @@ class SharedStream implements Recipient {
     return undefined;
   }
 
-  /** Refuses one member alone. False for the last: its failure is that of the stream. */
+  /** Refuses one member alone. False for the only one left: its failure is that of the stream. */
   #dismiss(call: Call, failure: unknown): boolean {
     this.#members.get(call)?.[Symbol.dispose]();
     if (this.#members.size === 1) return false;

@@ -13,7 +13,7 @@ import { engineRefusal, engineWords } from "../relay/engine-failure.ts";
 import { leaseOf } from "./queued-call.ts";
 import type { Dispatch, Recipient, Turn } from "./recipient.ts";
 
-/** Milliseconds before the second and the third attempt of a request whose connection was refused. */
+/** Milliseconds before the second and the third attempt of a request for which no connection could be opened. */
 export const defaultAgainAfterMs: readonly number[] = [250, 750];
 
 export interface SlotDispatchOptions {
@@ -37,8 +37,9 @@ export class SlotDispatch implements Dispatch {
   #prepared: PreparedForSlot;
   #lease: BackendLease | undefined;
   #traffic: SlotTraffic | undefined;
+  /** The leases so far; a move to another replica is none. */
   #leaseCount = 0;
-  /** When the request got its lease, by the steady clock. */
+  /** When the present attempt began, by the steady clock. */
   #since = 0;
 
   constructor(options: SlotDispatchOptions, { prepared, waitQueue }: SlotEntry, to: Recipient) {
@@ -106,7 +107,7 @@ export class SlotDispatch implements Dispatch {
     return refusal;
   }
 
-  /** New requests avoid a backend for a while that could not be reached, or has broken the connection. */
+  /** A backend that could not be reached, or broke the connection, is avoided by new requests for a while. */
   failed(error: Error): Error {
     if (error instanceof ExchangeError && /^(connect|closed|broken)$/.test(error.phase)) this.#lease?.fail();
     return error;
@@ -121,8 +122,8 @@ export class SlotDispatch implements Dispatch {
   }
 
   /**
-   * Whether the request, which has reached no engine, is to be sent once more: from another replica, or after a pause, since
-   * an engine that refuses the connection is probably dead and will be restarted.
+   * Resolves with true once the request, which has reached no engine, may be sent again: at once to another replica, or after a
+   * pause and another wait in the queue, since an engine that refuses the connection is probably dead and will be restarted.
    */
   async retry(error: unknown): Promise<boolean> {
     if (!(error instanceof ExchangeError) || (error.phase !== "connect" && error.phase !== "shortage")) return false;
