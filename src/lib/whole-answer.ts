@@ -1,11 +1,11 @@
-import { ExchangeError, type ExchangeRequest, type PassedTrace, type Transport } from "./exchange.ts";
+import { ExchangeError, type ExchangeRequest, type SendOptions, type Transport } from "./exchange.ts";
 
 export interface WholeAnswer {
   readonly status: number;
   readonly body: Buffer;
 }
 
-interface WholeAnswerOptions {
+interface WholeAnswerOptions extends Omit<SendOptions, "timeouts" | "isOnce"> {
   readonly signal?: AbortSignal | undefined;
   /** For all of it. */
   readonly timeoutMs: number;
@@ -13,8 +13,6 @@ interface WholeAnswerOptions {
   readonly limitBytes: number;
   /** Whether the rest of a longer answer is dropped instead. */
   readonly isCut?: boolean;
-  readonly requestId?: string | undefined;
-  readonly trace?: PassedTrace | undefined;
 }
 
 export class AnswerTooLarge extends Error {
@@ -28,7 +26,7 @@ export class AnswerTooLarge extends Error {
 export async function wholeAnswer(
   transport: Transport,
   request: ExchangeRequest,
-  { signal, timeoutMs, limitBytes, isCut, requestId, trace }: WholeAnswerOptions,
+  { signal, timeoutMs, limitBytes, isCut, ...sent }: WholeAnswerOptions,
 ): Promise<WholeAnswer> {
   signal?.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
@@ -37,7 +35,7 @@ export async function wholeAnswer(
   let status = 0;
   const exchange = transport.send(
     request,
-    { timeouts: { firstByteMs: 0, idleMs: 0 }, isOnce: true, requestId, trace },
+    { ...sent, timeouts: { firstByteMs: 0, idleMs: 0 }, isOnce: true },
     {
       onHead: (head) => (status = head.status),
       onData(chunk) {

@@ -97,15 +97,11 @@ class ImageRequest implements V1Request {
       accept: "application/json",
       format: {},
       served: this.model,
-      exchange: ({ transport, endpoint, requestId, trace, timeouts }, events) => {
+      exchange: ({ endpoint, timeouts, ...engine }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
         const { images: cache, drawings, basePath } = this.#places;
         const onDrawn = (model: string): void => drawings.note(slot.name, endpoint, model);
-        return drawImages(
-          plan,
-          { engine: { transport, requestId, trace }, cache, basePath, ceilingMs, onDrawn },
-          events,
-        );
+        return drawImages(plan, { engine, cache, basePath, ceilingMs, onDrawn }, events);
       },
     };
   }

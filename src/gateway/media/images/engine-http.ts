@@ -1,13 +1,11 @@
 import { ApiError } from "../../../api/errors.ts";
-import type { PassedTrace, Transport } from "../../../lib/exchange.ts";
+import type { SendOptions, Transport } from "../../../lib/exchange.ts";
 import { parseForeign } from "../../../lib/json.ts";
 import { AnswerTooLarge, wholeAnswer, type WholeAnswer } from "../../../lib/whole-answer.ts";
 
 /** An image engine, and the request that it is called for. */
-export interface ImageEngine {
+export interface ImageEngine extends Omit<SendOptions, "timeouts" | "isOnce"> {
   readonly transport: Transport;
-  readonly requestId?: string;
-  readonly trace?: PassedTrace | undefined;
 }
 
 interface EngineCall {
@@ -27,14 +25,11 @@ export type EngineAnswer = WholeAnswer;
  * One request to an engine and its complete answer, with any status. Rejects with ExchangeError, with ApiError
  * `dispatch.upstream_failed` for an answer that is too large, and with the signal's reason once it is aborted.
  */
-export async function callEngine(
-  { transport, requestId, trace }: ImageEngine,
-  call: EngineCall,
-): Promise<EngineAnswer> {
+export async function callEngine({ transport, ...sent }: ImageEngine, call: EngineCall): Promise<EngineAnswer> {
   const { method, path, signal, timeoutMs, limitBytes } = call;
   const body = call.body === undefined ? undefined : [Buffer.from(JSON.stringify(call.body))];
   const request = { method, path, accept: "*/*", body };
-  const options = { signal, timeoutMs, limitBytes, requestId, trace };
+  const options = { ...sent, signal, timeoutMs, limitBytes };
   return await wholeAnswer(transport, request, options).catch((error: unknown) => {
     if (!(error instanceof AnswerTooLarge)) throw error;
     throw new ApiError("dispatch.upstream_failed", { message: "the image engine's answer is too large" });
