@@ -159,6 +159,19 @@ describe("a stream from a slot that is not loaded", () => {
     assert.equal(withoutComments(await restOf(reader)), helloChunks.join("").replaceAll("engine-model", "primary"));
   });
 
+  it("tells of no ready slot while it is unknown whether the published engine is still there", async () => {
+    await using engine = await scriptedEngine();
+    const elsewhere = { bootId: "another", heartbeat: "2020-01-01T00:00:00.000Z" };
+    const slots = { primary: { state: "ready", port: engine.port } } as const;
+    await using gateway = await startGateway({ slots, operator: elsewhere, ...quick });
+    const response = await gateway.post("/v1/chat/completions", stream);
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const first = await reader?.read();
+    assert.match(String(first?.value), /^: waiting slot=primary state=offline position=1 waited=\d+s\n\n/);
+    await gateway.publishOperator(elsewhere);
+    assert.equal(withoutComments(await restOf(reader)), helloChunks.join("").replaceAll("engine-model", "primary"));
+  });
+
   it("ends a held client's stream with an error when the engine's answer is no stream", async () => {
     await using engine = await scriptedEngine((response) => json(response, { choices: [] }));
     await using gateway = await startGateway({ slots: { primary: {} }, ...quick });

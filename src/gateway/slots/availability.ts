@@ -26,9 +26,16 @@ export type Availability =
   | { readonly kind: "open"; readonly endpoints: readonly Endpoint[] }
   /**
    * `failure` is the error for a request whose time ends before the slot is ready. `since`: when its last engine was first
-   * found lost; the slot may have been open for a new try since then.
+   * found lost; the slot may have been open for a new try since then. `state`: reported to waiting clients instead of the slot's,
+   * which is out of date.
    */
-  | { readonly kind: "shut"; readonly reopensInMs?: number; readonly since?: number; readonly failure: ApiError }
+  | {
+      readonly kind: "shut";
+      readonly state?: "offline";
+      readonly reopensInMs?: number;
+      readonly since?: number;
+      readonly failure: ApiError;
+    }
   | { readonly kind: "closed"; readonly failure: ApiError };
 
 /** The facts beside the slot's own status. */
@@ -59,8 +66,10 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Avail
   const isUnproven = around.operator === "unproven";
   const known = status.state === "unloading" ? [] : readyEndpoints(slot, role, isUnproven);
   const ready = known.filter(({ process }) => around.lost?.has(process) !== true);
-  if ((isUnproven || known.length > 0) && ready.length === 0)
-    return { kind: "shut", ...lostSince(known, around.lost), failure: notReady(name, "offline", "OperatorLost") };
+  if ((isUnproven || known.length > 0) && ready.length === 0) {
+    const failure = notReady(name, "offline", "OperatorLost");
+    return { kind: "shut", state: "offline", ...lostSince(known, around.lost), failure };
+  }
   if (around.ref !== undefined && around.ref !== status.model.ref) return ofOtherModel(slot, around.ref, around.now);
   if (ready.length > 0) return { kind: "open", endpoints: ready };
   const lentMs = status.lentUntil === undefined ? 0 : Date.parse(status.lentUntil) - around.now;

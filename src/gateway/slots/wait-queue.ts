@@ -38,6 +38,11 @@ export class WaitQueue {
     return this.slot;
   }
 
+  /** The state to report to waiting clients; undefined: the slot's own. */
+  get reportedState(): "offline" | undefined {
+    return this.#availability?.kind === "shut" ? this.#availability.state : undefined;
+  }
+
   /** For a request that the queue has admitted. */
   acquire(request: BackendUser): BackendLease {
     return this.backends.acquire(request);

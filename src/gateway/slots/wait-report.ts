@@ -6,7 +6,7 @@ export interface WaitReport {
   /** A slot or an upstream, with its name. */
   readonly at: "slot" | "upstream";
   readonly name: string;
-  /** `queued` at a loaded slot, else the slot's state. */
+  /** `queued` at a loaded slot, else the slot's state; `offline` while nobody knows whether its engines still run. */
   readonly state: string;
   readonly position: number;
   readonly progress: number | undefined;
@@ -16,7 +16,7 @@ export interface WaitReport {
 
 /** `waiter`: undefined for a request between two attempts, which is not in the queue. */
 export function waitReportOf(
-  { slot, ref, queue }: WaitQueue,
+  { slot, ref, queue, reportedState }: WaitQueue,
   status: SlotStatus | undefined,
   waiter: Waiter | undefined,
 ): WaitReport {
@@ -24,7 +24,7 @@ export function waitReportOf(
   return {
     at: "slot",
     name: slot,
-    state: queue.gate === "open" ? "queued" : (status?.state ?? "offline"),
+    state: queue.gate === "open" ? "queued" : (reportedState ?? status?.state ?? "offline"),
     position: waiter === undefined ? 0 : queue.position(waiter),
     progress: bytesDone === undefined || !bytesTotal ? undefined : Math.floor((100 * bytesDone) / bytesTotal),
     ...(ref === undefined ? {} : swapProgress(ref, status)),
