@@ -213,10 +213,11 @@ describe("Admission", () => {
       ["stale", false, false],
       ["absent", false, false],
     ] as const) {
-      const { enter, isLost } = site(there, 7000, { liveness, isSettled });
+      const { admission, line, enter, isLost } = site(there, 7000, { liveness, isSettled });
       const guest = new Guest();
       enter(guest);
       assert.equal(isLost(guest), isHeld, `${liveness} ${isSettled}`);
+      assert.equal(admission.waitReport(line).state, isHeld ? "offline" : "queued");
     }
   });
 
