@@ -155,15 +155,14 @@ async function ended(stream: AsyncIterator<unknown>): Promise<void> {
   clearTimeout(timer);
 }
 
-/** `waiting slot=primary state=pulling progress=41%`, for a person. */
+/** `waiting slot=primary state=ready progress=41% doing="draining a for b"`, for a person. */
 function waiting(comment: string): string {
-  const words = Object.fromEntries(
-    comment.split(" ").flatMap((word) => (word.includes("=") ? [word.split("=", 2)] : [])),
-  );
-  const { slot, upstream, state, progress } = words;
+  const pairs = comment.matchAll(/(\w+)=(?:"([^"]*)"|(\S*))/g);
+  const fields = Object.fromEntries([...pairs].map(([, key = "", quoted, plain = ""]) => [key, quoted ?? plain]));
+  const { slot, upstream, state, doing, progress } = fields;
   const name = slot ?? upstream;
   if (name === undefined || state === undefined) return comment;
-  return `${name}: ${state}${progress === undefined ? "" : ` ${progress}`}`;
+  return `${name}: ${doing ?? state}${progress === undefined ? "" : ` ${progress}`}`;
 }
 
 /** All of the input. Throws CommandError, with `next` as the remedy, when it is empty. */

@@ -32,9 +32,10 @@ describe("berth chat", () => {
       "prints the reason of a wait beside the answer",
       sent(
         ": waiting slot=primary state=pulling progress=41%\n\n: waiting slot=primary state=starting\n\n" +
+          ': waiting slot=primary state=ready doing="draining a for b"\n\n' +
           `data: ${delta("Hey")}\n\ndata: [DONE]\n\n`,
       ),
-      done("Hey\n", "primary: pulling 41%\nprimary: starting\n"),
+      done("Hey\n", "primary: pulling 41%\nprimary: starting\nprimary: draining a for b\n"),
     ],
     ["reads a stream in CRLF", sent(crlf), done("Héy\n", "waiting\n")],
     ["reads a stream without the blank after a colon", sent(tight), done("Héy\n")],
