@@ -11,7 +11,7 @@ const nextSteps: Readonly<Record<ErrorCode, string>> = {
   "slot.failed": "see `berth slot show NAME` for the cause",
   "slot.disabled": "set `enabled = true` in the slot's manifest",
   "slot.overloaded": "try again later, or raise `concurrency` in its manifest",
-  "slot.illegal_transition": "declare it anew with `berth slot create NAME`, or wait until it is gone",
+  "slot.illegal_transition": "wait until `berth slot list` does not show it any more",
   "slot.already_exists": "see `berth slot list`",
   "slot.builtin": "set `enabled = false` in its manifest instead",
   "model.not_found": "see `berth model list`, and `berth model catalog` for those that can be fetched",

@@ -99,7 +99,7 @@ function isLeaving({ published }: KnownSlot): boolean {
 /** The failure of a change of a slot whose manifest is gone. */
 function leaving({ name, status }: KnownSlot): ApiError {
   return new ApiError("slot.illegal_transition", {
-    message: `slot ${name} is deleted and on its way out: nothing but its end can follow`,
+    message: `slot ${name} is deleted and on its way out`,
     details: { slot: name, state: status?.state ?? "offline", reason: "Deleted" },
   });
 }
@@ -146,6 +146,10 @@ export async function createSlot(
   checkName(name);
   checkWork(context, name, spec);
   await checkFit(context, name, spec);
+  const known = context.index().slots.get(name);
+  // The engine of a slot that is deleted would be the new slot's, as after an edit.
+  if (known?.published?.file !== undefined && (await context.writer.specHash("Slot", name)) === undefined)
+    throw leaving(known);
   guardExecFields(spec, {}, { isAllowed: context.config.apiExec, file: `slots/${name}.toml` });
   const { specHash } = await context.writer.create("Slot", name, { spec, labels });
   return await written(context, name, specHash, query, client, { isNew: true });

@@ -142,7 +142,9 @@ describe("/api/slots", () => {
       assert.equal(is, "409 slot.illegal_transition", verb);
       assert.deepEqual(details, { slot: "leaving", state: "unloading", reason: "Deleted" });
     }
-    assert.equal((await at.send("POST", "/api/slots", { name: "leaving", model })).status, 201);
+    const created = await at.refused("POST", "/api/slots", { name: "leaving", model });
+    assert.equal(created.is, "409 slot.illegal_transition");
+    assert.equal((await at.send("PUT", "/api/slots/leaving", { model })).status, 201);
     assert.equal((await at.send("POST", "/api/slots/leaving/load")).status, 202);
   });
 
