@@ -20,6 +20,7 @@ import { registerRoutes } from "./management/routes.ts";
 import { leadToEnginePages } from "./open-engine-pages.ts";
 import { servePages, type ServedPages } from "./pages/pages.ts";
 import type { Logger } from "pino";
+import type { BufferBudget } from "./slots/budget.ts";
 import type { V1Route } from "./v1/route.ts";
 
 declare module "fastify" {
@@ -42,6 +43,7 @@ export interface AppOptions {
   /** SVC_CORS_ORIGINS. */
   readonly cors: Cors;
   readonly bodyLimitBytes: number;
+  readonly budget: BufferBudget;
   readonly connections: ConnectionLimiter;
   readonly log: Logger;
 }
@@ -115,22 +117,21 @@ export async function buildApp(options: AppOptions): Promise<App> {
   // By default the framework requires a body's type for this method before it checks whether a route accepts the method
   // at all.
   app.addHttpMethod("QUERY", { hasBody: false, overrideExisting: true });
-  takeJsonOnly(app);
+  takeJsonOnly(app, options.budget);
   const guarded = guardRoutes(app, options.gate);
   const hotOnes = [...hot].map(([path, { method }]) => ({ method, path, scope: "v1" as const }));
   app.decorateRequest("failure", undefined);
-  const refuse = (request: FastifyRequest, reply: FastifyReply, failure: ApiError): void => {
-    request.failure = failure;
-    void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
-  };
   app.setErrorHandler((error, request, reply) => {
     const failure = fromFramework(error);
     if (failure.code === "system.internal") options.log.error({ err: error, requestId: request.id }, "request failed");
-    refuse(request, reply, failure);
+    request.failure = failure;
+    if (!request.raw.complete) discard(request.raw);
+    void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
-  app.setNotFoundHandler((request, reply) =>
-    refuse(request, reply, notFound([...hotOnes, ...guarded], request.method, request.url)),
-  );
+  // Before a body is read.
+  app.addHook("onRequest", (request, _reply, done) => {
+    done(request.is404 ? notFound([...hotOnes, ...guarded], request.method, request.url) : undefined);
+  });
   app.addHook("onResponse", (request, reply, done) => {
     const { failure } = request;
     if (request.is404 && failure !== undefined) recordUnrouted(options.proxy, hot, { request, reply, failure });

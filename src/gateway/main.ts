@@ -215,6 +215,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     cors,
     connections: new ConnectionLimiter(limits),
     bodyLimitBytes: config.bodyLimit,
+    budget,
     v1Routes: v1,
     log,
     gate,

@@ -27,6 +27,9 @@ const file = part("file", "audio", '; filename="a.wav"');
 const MiB = 1024 * 1024;
 const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
 
+/** Its body never comes. */
+const begun = (method: string, path: string): string =>
+  `${method} ${path} HTTP/1.1\r\nhost: berth\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{`;
 const chunked = "POST /v1/chat/completions HTTP/1.1\r\nhost: berth\r\ntransfer-encoding: chunked\r\n\r\n";
 const get = (path: string, ...headers: readonly string[]): string =>
   [`GET ${path} HTTP/1.1`, "host: berth", ...headers, "", ""].join("\r\n");
@@ -140,11 +143,15 @@ const corpus: Readonly<Record<string, Readonly<Record<string, string | Buffer>>>
     "too long a body in chunks": `${chunked}200000\r\n${"x".repeat(2 * MiB)}\r\n0\r\n\r\n`,
   },
   "system.method_not_allowed": {
+    "a body for a wrong method": begun("PUT", "/v1/chat/completions"),
+    "a body for a route without one": begun("POST", "/v1/models"),
     "a method that may have a body": "QUERY /v1/models HTTP/1.1\r\nhost: berth\r\n\r\n",
     "the wrong method": get("/v1/chat/completions"),
     "the wrong method on a GET route": post("/v1/models", "{}"),
   },
   "system.not_found": {
+    "a body for a wrong path": begun("POST", "/v1/nope"),
+    "a body for a wrong path outside of /v1": begun("POST", "/nope"),
     "an unknown path": get("/v2/models"),
     "a path that climbs": get("/api/images/cache/..%2f..%2foperator.json").replace("berth", "localhost"),
   },

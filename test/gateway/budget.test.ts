@@ -1,5 +1,11 @@
 import assert from "node:assert/strict";
-import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  request as httpRequest,
+  type ClientRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type ServerResponse,
+} from "node:http";
 import { text as textOf } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
@@ -27,12 +33,40 @@ function endless(response: ServerResponse, text: string): void {
   more();
 }
 
+/** A request whose body never ends, with all but its last bytes. */
+function unfinished(url: string, headers: OutgoingHttpHeaders, body: Buffer): ClientRequest {
+  const half = httpRequest(url, {
+    method: "POST",
+    agent: false,
+    headers: { ...headers, "content-length": body.length },
+  });
+  half.on("error", () => undefined);
+  half.write(body.subarray(0, body.length - 100));
+  return half;
+}
+
+async function firstAnswer(requests: readonly ClientRequest[]): Promise<IncomingMessage> {
+  return await Promise.race(
+    requests.map((each) => new Promise<IncomingMessage>((resolve) => each.once("response", resolve))),
+  );
+}
+
 async function refusal(response: Response): Promise<string> {
   const { error } = await envelopeOf(response);
   return `${response.status} ${error.code}`;
 }
 
 describe("SVC_BUFFER_LIMIT", () => {
+  it("counts the bodies of the management API", async () => {
+    await using gateway = await startGateway({ env });
+    const body = Buffer.alloc(MiB, " ");
+    const halves = Array.from({ length: 6 }, () => unfinished(`${gateway.url}/api/slots`, jsonType, body));
+    const refused = await firstAnswer(halves);
+    assert.equal(refused.statusCode, 503);
+    assert.match(await textOf(refused), /"system\.overloaded".*SVC_BUFFER_LIMIT/);
+    for (const half of halves) half.destroy();
+  });
+
   it("counts a body, unpacked, until its engine has answered or its client has left, also without a limit of requests", async () => {
     const turn = Promise.withResolvers<void>();
     await using engine = await scriptedEngine(async (response) => {
@@ -154,19 +188,8 @@ describe("SVC_SPOOL_LIMIT", () => {
     ]);
     const headers = { "content-type": "multipart/form-data; boundary=b" };
     // Their last bytes, with the model, never come.
-    const halves = [1, 2, 3].map(() => {
-      const half = httpRequest(`${gateway.url}/v1/audio/transcriptions`, {
-        method: "POST",
-        agent: false,
-        headers: { ...headers, "content-length": form.length },
-      });
-      half.on("error", () => undefined);
-      half.write(form.subarray(0, form.length - 100));
-      return half;
-    });
-    const refused = await Promise.race(
-      halves.map((half) => new Promise<IncomingMessage>((resolve) => half.once("response", resolve))),
-    );
+    const halves = [1, 2, 3].map(() => unfinished(`${gateway.url}/v1/audio/transcriptions`, headers, form));
+    const refused = await firstAnswer(halves);
     assert.equal(refused.statusCode, 503);
     assert.match(await textOf(refused), /"system\.overloaded".*SVC_SPOOL_LIMIT/);
     for (const half of halves) half.destroy();

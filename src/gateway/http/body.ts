@@ -140,9 +140,10 @@ class Reading implements Flushable {
 
 /**
  * Reads and drops the rest. Closing now would reset the connection, and a client that writes everything before it reads
- * could lose the answer.
+ * could lose the answer. A second call does nothing.
  */
 export function discard(request: IncomingMessage): void {
+  if (request.listeners("data").includes(release)) return;
   request.on("error", () => undefined);
   request.on("data", release);
   request.resume();

@@ -92,7 +92,9 @@ export class ModelProxy {
   /** Counts and logs a request that was refused before it came to a route. */
   recordUnrouted(refused: Pick<EndedRequest, "requestId" | "path" | "seconds">, failure: ApiError): void {
     const ended = { ...refused, endedAt: Date.now(), slot: noSlot, code: failure.status, failure };
-    recordEnded({ ...ended, record: new RequestRecord() }, this.#options, false);
+    const { metrics, log } = this.#options;
+    // Not among the recent ones: a client that tries addresses would push all others out.
+    recordEnded({ ...ended, record: new RequestRecord() }, { metrics, log }, false);
   }
 
   get sharedReaders(): number {
