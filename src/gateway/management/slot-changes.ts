@@ -148,7 +148,7 @@ export async function createSlot(
   await checkFit(context, name, spec);
   const known = context.index().slots.get(name);
   // The engine of a slot that is deleted would be the new slot's, as after an edit.
-  if (known?.published?.file !== undefined && (await context.writer.specHash("Slot", name)) === undefined)
+  if (known !== undefined && isLeaving(known) && (await context.writer.specHash("Slot", name)) === undefined)
     throw leaving(known);
   guardExecFields(spec, {}, { isAllowed: context.config.apiExec, file: `slots/${name}.toml` });
   const { specHash } = await context.writer.create("Slot", name, { spec, labels });
@@ -195,16 +195,32 @@ export async function putSlotText(
   return await written(context, name, await writer.specHash("Slot", name), query, client);
 }
 
-/** Removes a slot's manifest; answers with the slot's last state. Throws ApiError. */
-export async function deleteSlot(context: ManagementContext, name: string): Promise<SlotDetail> {
+/**
+ * Removes a slot's manifest; answers with the slot's last state, once a living operator has begun to end the slot: a request
+ * that follows finds a slot that is being deleted. Throws ApiError.
+ */
+export async function deleteSlot(
+  context: ManagementContext,
+  name: string,
+  client: IncomingMessage,
+): Promise<SlotDetail> {
   const slot = slotNamed(context, name);
   if (isBuiltin(name)) {
     throw new ApiError("slot.builtin", { message: `${name} is built in and cannot be deleted; disable it instead` });
   }
   const detail = slotDetail(slot, viewOf(context));
   if (!(await context.writer.remove("Slot", name, { isKnown: !isLeaving(slot) }))) throw leaving(slot);
+  const hasBegun = (): boolean => {
+    const known = context.index().slots.get(name);
+    return known === undefined || isLeaving(known);
+  };
+  const { watch, stopping, operatorLiveness: liveness } = context;
+  await waitForOperator(hasBegun, { watch, timeoutMs: seenMs, client, stopping, liveness, graceMs: 0 });
   return detail;
 }
+
+/** The operator reads what was just written within seconds. */
+const seenMs = 2000;
 
 /**
  * The slot with the hash of the written spec: `?wait` waits until the operator has published that (DECISIONS 15), or a
@@ -248,8 +264,7 @@ async function answered(
   client: IncomingMessage,
   { isSeen, watch, isKnown = false, isNew = false }: Confirmation,
 ): Promise<SlotDetail> {
-  // A slot that was just written is known once the operator has read it: within seconds.
-  const timeoutMs = query.wait === undefined ? 2000 : query.timeout * 1000;
+  const timeoutMs = query.wait === undefined ? seenMs : query.timeout * 1000;
   const isOver =
     query.wait === undefined
       ? (slot: KnownSlot | undefined) => slot !== undefined && (!isNew || isSeen(slot))

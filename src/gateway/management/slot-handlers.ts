@@ -51,7 +51,7 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
     },
     putManifest: async ({ params: { name = "" }, body, query, request }) =>
       await putSlotText(context, name, body, query, request.raw),
-    deleteSlot: async ({ params: { name = "" } }) => await deleteSlot(context, name),
+    deleteSlot: async ({ request, params: { name = "" } }) => await deleteSlot(context, name, request.raw),
     loadSlot: async ({ params: { name = "" }, query, request }) =>
       await changeSlot(context, name, { kind: "load" }, query, request),
     unloadSlot: async ({ params: { name = "" }, query, request }) =>

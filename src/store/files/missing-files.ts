@@ -5,7 +5,10 @@ import type { Listing } from "./listing.ts";
 import type { Removals } from "../state/removals.ts";
 import type { SourceProblem } from "../store.ts";
 
-/** A removal takes effect when the file has been gone this long and a second read agrees (DECISIONS 7). */
+/**
+ * A removal takes effect when the file has been gone this long and a second read agrees (DECISIONS 7), a requested one at once:
+ * no editor is about to write the file again.
+ */
 export const removalMs = 2000;
 /**
  * The API removes a file right after it has recorded the removal; after this time the record of an existing file is
@@ -58,9 +61,10 @@ export class MissingFiles {
         problems.push({ reason: "SourceEmpty", message, file: directory });
       }
       for (const [file, entry] of gone) {
-        const isHeld = !isConclusive || (isEmptied && !isRequested(entry, requested));
+        const isWanted = isRequested(entry, requested);
+        const isHeld = !isConclusive || (isEmptied && !isWanted);
         const missedAt = isHeld ? "held" : typeof entry.missedAt === "number" ? entry.missedAt : now;
-        if (missedAt !== "held" && now - missedAt >= removalMs) {
+        if (missedAt !== "held" && (isWanted || now - missedAt >= removalMs)) {
           this.#declared.replace(file, undefined, touched);
           continue;
         }

@@ -129,7 +129,7 @@ describe("/api/slots", () => {
   it("refuses requests to a slot that is deleted, unless it has been declared again meanwhile", async () => {
     const leaving = publishedSlot("leaving", { state: "unloading", port: 1 }, 1);
     const plan = { reason: "Deleted", message: "its manifest is gone", steps: [] };
-    await (await openPublisher(at.stateDir)).writeSlot({ ...leaving, plan, file: "leaving.toml" });
+    await (await openPublisher(at.stateDir)).writeSlot({ ...leaving, plan });
     await until("the gateway knows it", () => at.running.seenRevision("leaving") === 1);
     for (const [method, verb, body] of [
       ["POST", "/load", undefined],
