@@ -125,7 +125,11 @@ export async function buildApp(options: AppOptions): Promise<App> {
     const failure = fromFramework(error);
     if (failure.code === "system.internal") options.log.error({ err: error, requestId: request.id }, "request failed");
     request.failure = failure;
-    if (!request.raw.complete) discard(request.raw);
+    if (!request.raw.complete) {
+      discard(request.raw);
+      // The framework closes the connection where a body could not be read; its sender would lose the answer.
+      reply.removeHeader("connection");
+    }
     void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
   // Before a body is read.

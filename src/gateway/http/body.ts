@@ -143,7 +143,7 @@ class Reading implements Flushable {
  * could lose the answer. A second call does nothing.
  */
 export function discard(request: IncomingMessage): void {
-  if (request.listeners("data").includes(release)) return;
+  if (request.destroyed || request.listeners("data").includes(release)) return;
   request.on("error", () => undefined);
   request.on("data", release);
   request.resume();

@@ -11,10 +11,11 @@ declare module "fastify" {
     /** The handler gets a body of JSON as its bytes, and checks it like others. */
     takesBytes?: boolean;
   }
+  interface FastifyRequest {
+    /** The charge of the body, until the answer has been sent; undefined: no body was read. */
+    bodyCharge: Charge | undefined;
+  }
 }
-
-/** Fastify's own limit. */
-const defaultLimitBytes = 1024 * 1024;
 
 /**
  * JSON is the only body of Fastify's routes, also where no body is needed: a body that a form of another site can send
@@ -25,33 +26,35 @@ const defaultLimitBytes = 1024 * 1024;
 export function takeJsonOnly(app: FastifyInstance, budget: BufferBudget): void {
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
+  app.decorateRequest("bodyCharge", undefined);
+  app.addHook("onResponse", (request, _reply, done) => {
+    request.bodyCharge?.end();
+    done();
+  });
   app.addContentTypeParser("application/json", async (request: FastifyRequest) => {
     const { bodyLimit, config } = request.routeOptions;
     const charge = new Charge(budget);
-    try {
-      const body = await readRequestBody(request.raw, { bodyBytes: bodyLimit ?? defaultLimitBytes, charge });
-      // Clients send the content type of a body that they then omit.
-      if (body.length === 0) return undefined;
-      const encoding = request.headers["content-encoding"]?.trim().toLowerCase() ?? "";
-      if (encoding !== "" && encoding !== "identity") {
-        const message = "a compressed body is not taken here: send it without content-encoding";
-        throw new ApiError("dispatch.unsupported_media_type", { message });
-      }
-      if (config.takesBytes === true) return body;
-      if (!isUtf8(body)) throw refused("is not UTF-8");
-      const text = body.toString();
-      const excess = excessOf(text);
-      if (excess !== undefined) throw refused(excess);
-      const parsed = Promise.withResolvers<unknown>();
-      void parse(request, text, (error, value: unknown) =>
-        error === null ? parsed.resolve(value) : parsed.reject(error),
-      );
-      const value = await parsed.promise;
-      if (!isWellFormed(value)) throw refused(halfCharacter);
-      return value;
-    } finally {
-      charge.end();
+    request.bodyCharge = charge;
+    const body = await readRequestBody(request.raw, { bodyBytes: bodyLimit, charge });
+    // Clients send the content type of a body that they then omit.
+    if (body.length === 0) return undefined;
+    const encoding = request.headers["content-encoding"]?.trim().toLowerCase() ?? "";
+    if (encoding !== "" && encoding !== "identity") {
+      const message = "a compressed body is not taken here: send it without content-encoding";
+      throw new ApiError("dispatch.unsupported_media_type", { message });
     }
+    if (config.takesBytes === true) return body;
+    if (!isUtf8(body)) throw refused("is not UTF-8");
+    const text = body.toString();
+    const excess = excessOf(text);
+    if (excess !== undefined) throw refused(excess);
+    const parsed = Promise.withResolvers<unknown>();
+    void parse(request, text, (error, value: unknown) =>
+      error === null ? parsed.resolve(value) : parsed.reject(error),
+    );
+    const value = await parsed.promise;
+    if (!isWellFormed(value)) throw refused(halfCharacter);
+    return value;
   });
 }
 
