@@ -20,12 +20,13 @@ export function waitReportOf(
   status: SlotStatus | undefined,
   waiter: Waiter | undefined,
 ): WaitReport {
+  const wait = { at: "slot", name: slot, position: waiter === undefined ? 0 : queue.position(waiter) } as const;
+  if (queue.gate !== "open" && reportedState !== undefined)
+    return { ...wait, state: reportedState, progress: undefined };
   const { bytesDone, bytesTotal } = status?.progress ?? {};
   return {
-    at: "slot",
-    name: slot,
-    state: queue.gate === "open" ? "queued" : (reportedState ?? status?.state ?? "offline"),
-    position: waiter === undefined ? 0 : queue.position(waiter),
+    ...wait,
+    state: queue.gate === "open" ? "queued" : (status?.state ?? "offline"),
     progress: bytesDone === undefined || !bytesTotal ? undefined : Math.floor((100 * bytesDone) / bytesTotal),
     ...(ref === undefined ? {} : swapProgress(ref, status)),
   };
