@@ -36,7 +36,7 @@ export const speechAnswers: AnswerTranslation = {
     const answer = parseAnswer(body);
     const error = errorIn(answer).message;
     throw new ApiError("dispatch.upstream_failed", {
-      message: error === undefined ? "the engine answered without audio" : `the engine failed: ${error}`,
+      message: error === undefined ? "the answer has no audio" : `the answer is a failure: ${error}`,
     });
   },
 };

@@ -24,7 +24,7 @@ export function transcriptionAnswers(fields: ReadonlyMap<string, string>): Answe
       if (!isRecord(answer)) throw failed("the answer is no transcription");
       const { text, error } = answer;
       if (typeof text !== "string")
-        throw failed(typeof error === "string" ? `the engine failed: ${error}` : "the answer has no text");
+        throw failed(typeof error === "string" ? `the answer is a failure: ${error}` : "the answer has no text");
       const words = answer["words"] === undefined && asksForWords(fields) ? wordsIn(answer["segments"]) : [];
       const joined = joinedLines(text);
       if (isText) return Buffer.from(`${joined}\n`);
@@ -45,7 +45,7 @@ export function transcriptionAnswers(fields: ReadonlyMap<string, string>): Answe
           : status === 500 && /ffmpeg|conver|decod/i.test(said);
       if (!isAudio) return undefined;
       return new ApiError("dispatch.unsupported_media_type", {
-        message: "the engine cannot decode the audio in file",
+        message: "the audio in file cannot be decoded",
         details: { path: ["file"] },
       });
     },

@@ -85,7 +85,7 @@ describe(`POST ${speech}`, () => {
   it("takes JSON in place of audio for a failure of the engine", () => {
     for (const [body, message] of [
       ['{"status":"ok"}', /without audio|no audio/],
-      ['{"detail":"oops"}', /the engine failed: oops/],
+      ['{"detail":"oops"}', /the answer is a failure: oops/],
       ["no json", /not JSON/],
     ] as const)
       assert.throws(() => speechAnswers.answer(Buffer.from(body)), { code: "dispatch.upstream_failed", message });

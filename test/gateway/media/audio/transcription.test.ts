@@ -223,9 +223,9 @@ describe("a transcription", () => {
     ["fails", { fault: "fail" }, 502, "dispatch.upstream_failed", /failed to process audio/],
     ["answers garbage", { fault: "garbage" }, 502, "dispatch.upstream_failed", /not JSON/],
     ["dies", { fault: "die" }, 502, "dispatch.upstream_failed", /closed the connection/],
-    ["refuses early", { fault: "early" }, 415, "dispatch.unsupported_media_type", /cannot decode/],
-    ["cannot decode it", {}, 415, "dispatch.unsupported_media_type", /cannot decode/],
-    ["cannot convert it by ffmpeg", { isConverting: true }, 415, "dispatch.unsupported_media_type", /cannot decode/],
+    ["refuses early", { fault: "early" }, 415, "dispatch.unsupported_media_type", /cannot be decoded/],
+    ["cannot decode it", {}, 415, "dispatch.unsupported_media_type", /cannot be decoded/],
+    ["cannot convert it by ffmpeg", { isConverting: true }, 415, "dispatch.unsupported_media_type", /cannot be decoded/],
   ] as const)
     it(`is ${status} where its engine ${what}`, async () => {
       await using site = await openSite(double);
