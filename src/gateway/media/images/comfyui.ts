@@ -121,7 +121,10 @@ async function follow(
     if (!(error instanceof ExchangeError)) throw error;
     // An ExchangeError would have the whole drawing sent again, although the engine has accepted it.
     if (error.phase === "timeout" || error.phase === "shortage") throw exchangeFailure(error);
-    throw new ApiError("dispatch.upstream_failed", { message: "the image engine stopped while it worked", cause: error });
+    throw new ApiError("dispatch.upstream_failed", {
+      message: "the image engine stopped while it worked",
+      cause: error,
+    });
   }
 }
 

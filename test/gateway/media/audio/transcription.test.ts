@@ -225,7 +225,13 @@ describe("a transcription", () => {
     ["dies", { fault: "die" }, 502, "dispatch.upstream_failed", /closed the connection/],
     ["refuses early", { fault: "early" }, 415, "dispatch.unsupported_media_type", /cannot be decoded/],
     ["cannot decode it", {}, 415, "dispatch.unsupported_media_type", /cannot be decoded/],
-    ["cannot convert it by ffmpeg", { isConverting: true }, 415, "dispatch.unsupported_media_type", /cannot be decoded/],
+    [
+      "cannot convert it by ffmpeg",
+      { isConverting: true },
+      415,
+      "dispatch.unsupported_media_type",
+      /cannot be decoded/,
+    ],
   ] as const)
     it(`is ${status} where its engine ${what}`, async () => {
       await using site = await openSite(double);
