@@ -17,7 +17,7 @@ const eventLimitBytes = 4 * 1024 * 1024;
 /** A chat engine's stream on its way into the events of another protocol, which a subclass writes. */
 export abstract class ChatStream implements NonNullable<AnswerTranslation["stream"]> {
   readonly #decoder = new TextDecoder();
-  /** The bytes are counted here: with a limit of its own the parser makes an error, with its stack, for each unknown line. */
+  /** Bytes of the present event. The parser's own limit is not used: it makes an error with a stack for each unknown line. */
   readonly #parser = createParser({
     onEvent: ({ data }) => {
       this.#unendedBytes = 0;

@@ -37,7 +37,7 @@ export class SlotDispatch implements Dispatch {
   #prepared: PreparedForSlot;
   #lease: BackendLease | undefined;
   #traffic: SlotTraffic | undefined;
-  /** The leases so far; a move to another replica is none. */
+  /** Counts the leases that the request got from its queue, and not the moves to another replica. */
   #leaseCount = 0;
   /** When the present attempt began, by the steady clock. */
   #since = 0;

@@ -212,7 +212,7 @@ describe("SlotQueue under any sequence of events", () => {
                 ...caller(`${step.client} ${fate.size}`, step.hasBegun, groups[step.group]),
                 onAdmitted() {
                   settle(who, "waiting", "inside");
-                  // The others of its group, which waited with it, have no place of their own.
+                  // Its group is admitted as one: the other members leave the queue.
                   for (const other of those("waiting"))
                     if (other.group !== undefined && other.group === who.group) settle(other, "waiting", "over");
                 },

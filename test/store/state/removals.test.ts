@@ -64,6 +64,12 @@ describe("a resource that was removed over the API", { concurrency: true }, () =
     assert.deepEqual(await at.recorded(), []);
   });
 
+  it("is asked to go once, also without an operator", async () => {
+    await using at = await scene(a);
+    await unlink(at.at("slots/a.toml"));
+    for (const isFirst of [true, false]) assert.equal(await at.remove("Slot", "a"), isFirst);
+  });
+
   it("leaves other resources of an emptied directory in force", async () => {
     await using at = await scene(both);
     const source = await at.open();
