@@ -194,3 +194,17 @@ test("a container that somebody pauses is unpaused without a restart, and counte
   await site.advance(5);
   assert.doesNotMatch(await page(), /berth_drift_repaired_total\{/);
 });
+
+test("a repair that fails while another process is coming is tried again, and not at once", async () => {
+  await using site = await new Site().run({ embed: { model: { default: "tiny", rerank: "ranker" } } }, 0);
+  site.runtime.manner("embed").startMs = 10_000;
+  const refusal = Promise.reject(new Error("told to fail: it cannot be unpaused"));
+  refusal.catch(() => undefined);
+  site.runtime.beforeStart = refusal;
+  site.runtime.pause("embed");
+  const asked = site.source.asked.length;
+  await site.advance(1);
+  assert.ok(site.source.asked.length - asked < 100, `${site.source.asked.length - asked} looks in one second`);
+  site.runtime.beforeStart = undefined;
+  await site.after(20, "embed", "ready");
+});

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import { isAvailable } from "../../src/api/states.ts";
-import { wellBehaved, type Manner } from "../doubles/runtime.ts";
+import { wellBehaved } from "../doubles/runtime.ts";
+import { eventOf, happen, type Event } from "./events.ts";
 import { custom, Site } from "./site.ts";
 import { fc, runs } from "../support/fast-check.ts";
 
@@ -18,64 +19,12 @@ const base: Readonly<Record<Slot, SlotSpecInput>> = {
   many: custom({ replicas: 2 }),
 };
 
-const slot = fc.constantFrom(...slots);
-const port = fc.constantFrom(8081, 8082, 8083);
-const harmless = fc.constantFrom<SlotSpecInput[]>(
-  { aliases: ["gpt-4"] },
-  { stopSeconds: 3 },
-  { stopSeconds: 8, concurrency: { max: 2, queue: 2 } },
-  { probe: { intervalSeconds: 2 } },
-);
-const disturbing: fc.Arbitrary<SlotSpecInput> = fc.oneof(
-  fc.record({ args: fc.constantFrom<string[][]>(["--x"], ["--y"]) }),
-  fc.record({ enabled: fc.boolean() }),
-  fc.record({ port }),
-  fc.record({ replicas: fc.constantFrom(1, 2, 3) }),
-);
-const manner: fc.Arbitrary<Partial<Manner>> = fc.oneof(
-  fc.record({ crashAfterMs: fc.constantFrom(5, 400, 70_000, undefined) }),
-  fc.record({ probe: fc.constantFrom("failing" as const, "hanging" as const, "warm-up-fails" as const) }),
-  fc.record({ cannotStart: fc.boolean() }),
-  fc.record({ loadMs: fc.constantFrom(0, 900, 30_000) }),
-  fc.constant(wellBehaved),
-);
-const edit = (spec: fc.Arbitrary<SlotSpecInput>, disturbs: boolean) =>
-  fc.record({ do: fc.constant("edit" as const), slot, spec, disturbs: fc.constant(disturbs) });
-
-/** What happens to a site. `disturbs`: the slot's engines may be stopped for it. `isTold`: by its runtime, at once. */
-const event = fc.oneof(
-  edit(harmless, false),
-  edit(disturbing, true),
-  fc.record({ do: fc.constantFrom("delete" as const, "break" as const), slot }),
-  fc.record({
-    do: fc.constantFrom("kill" as const, "lose" as const),
-    slot,
-    process: fc.constantFrom("main", "main-1", "rerank"),
-    isTold: fc.boolean(),
-  }),
-  fc.record({ do: fc.constant("behave" as const), slot, manner }),
-  fc.record({
-    do: fc.constant("request" as const),
-    slot,
-    kind: fc.constantFrom("restart" as const, "load" as const, "unload" as const),
-  }),
-  fc.record({ do: fc.constant("demand" as const), slot, held: fc.nat(1), inFlight: fc.nat(1) }),
-  fc.record({ do: fc.constant("model" as const), isThere: fc.boolean() }),
-  fc.record({ do: fc.constant("stranger" as const), port, isThere: fc.boolean() }),
-  fc.record({ do: fc.constant("gateway" as const), isSlow: fc.boolean() }),
-  {
-    arbitrary: fc.record({ do: fc.constant("wait" as const), seconds: fc.constantFrom(0.03, 1, 6, 25, 90) }),
-    weight: 6,
-  },
-  fc.record({ do: fc.constant("restart operator" as const) }),
-  fc.record({ do: fc.constant("fail" as const), effects: fc.nat(4), isDeath: fc.boolean() }),
-);
-type Event = typeof event extends fc.Arbitrary<infer E> ? E : never;
+const event = eventOf(slots);
 
 /** Applies events, and remembers since when which slot's engines may be stopped. */
 class Course {
   readonly site: Site;
-  readonly specs = new Map<Slot, SlotSpecInput>();
+  readonly specs = new Map<string, SlotSpecInput>();
   readonly #disturbed = new Map<string, number>();
   #judged = 0;
 
@@ -83,85 +32,21 @@ class Course {
     this.site = site;
   }
 
-  async apply(event: Event): Promise<void> {
+  async apply(event: Event<Slot>): Promise<void> {
     const { site } = this;
     const time = site.clock.now().getTime();
     if ("slot" in event && (event.do !== "edit" || event.disturbs) && event.do !== "break") {
       if (event.do !== "kill" && event.do !== "lose" && event.do !== "demand") this.#disturbed.set(event.slot, time);
     }
-    switch (event.do) {
-      case "edit": {
-        const spec = { ...this.specs.get(event.slot), ...base[event.slot], ...event.spec };
-        if (JSON.stringify(restarting(spec)) !== JSON.stringify(restarting(this.specs.get(event.slot)))) {
-          this.#disturbed.set(event.slot, time);
-        }
-        this.specs.set(event.slot, spec);
-        site.source.save(event.slot, spec);
-        break;
-      }
-      case "delete":
-        this.specs.delete(event.slot);
-        site.source.delete(event.slot);
-        break;
-      case "break":
-        if (this.specs.has(event.slot)) site.source.break(event.slot);
-        break;
-      case "kill":
-        site.runtime.kill(event.slot, event.process, event.isTold);
-        break;
-      case "lose":
-        site.runtime.lose(event.slot, event.process, event.isTold);
-        break;
-      case "behave":
-        Object.assign(site.runtime.manner(event.slot), event.manner);
-        break;
-      case "request":
-        await site.request(event.slot, event.kind);
-        break;
-      case "demand": {
-        const { held, inFlight } = event;
-        site.demand.set(event.slot, { held, inFlight, lastRequestAt: site.clock.now().toISOString() });
-        break;
-      }
-      case "model":
-        site.setModel(
-          "tiny",
-          event.isThere ? {} : { state: "missing", reason: "ModelFileMissing", message: "tiny.gguf is gone" },
-        );
-        break;
-      case "stranger":
-        this.#stranger(event.port, event.isThere);
-        break;
-      case "gateway":
-        site.demand.isSlow = event.isSlow;
-        break;
-      case "wait":
-        await site.advance(event.seconds);
-        break;
-      case "restart operator":
-        await site.start();
-        break;
-      case "fail":
-        site.failAt(event.effects, event.isDeath);
-        break;
-      default:
-        event satisfies never;
-    }
+    const before = "slot" in event ? JSON.stringify(restarting(this.specs.get(event.slot))) : undefined;
+    const strangers = site.runtime.strangers.size;
+    await happen(site, event, { base, specs: this.specs });
+    if (event.do === "edit" && JSON.stringify(restarting(this.specs.get(event.slot))) !== before)
+      this.#disturbed.set(event.slot, time);
+    if (site.runtime.strangers.size > strangers) for (const name of slots) this.#disturbed.set(name, time);
     await site.settle();
     if (site.isDead) await site.start();
     this.judge();
-  }
-
-  /** Two cannot listen on one port: a stranger comes only where no engine of ours is. */
-  #stranger(port: number, isThere: boolean): void {
-    const { site } = this;
-    if (!isThere) site.runtime.strangers.delete(port);
-    else if (
-      !slots.some((name) => ["main", "main-1", "rerank"].some((process) => site.runtime.portOf(name, process) === port))
-    ) {
-      site.runtime.strangers.add(port);
-      for (const name of slots) this.#disturbed.set(name, site.clock.now().getTime());
-    }
   }
 
   /** No engine was stopped that nothing had happened to since it was started. */

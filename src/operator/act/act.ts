@@ -251,12 +251,12 @@ export function actFailed(decision: Decision, { step, error }: NonNullable<Acted
   // Stopping is retried until the engine is gone.
   if (decision.state === "unloading")
     return { ...decision, message: `${decision.message}; ${message}`, requeueMs: 1000 };
-  // Another process of the slot is coming up.
+  // Another process of the slot is coming up, and is looked at soon; the step that failed is not repeated at once.
   if (
     decision.parts?.some(
       (part) => processName(part) !== processIn(step) && part.decision.conditionSet === "progressing",
     )
   )
-    return { ...decision, ...own, requeueMs: Math.min(1000, decision.requeueMs ?? Infinity) };
+    return { ...decision, ...own, requeueMs: Math.min(1000, Math.max(200, decision.requeueMs ?? Infinity)) };
   return { ...again, ...own, state: "error", conditionSet: "retrying" };
 }

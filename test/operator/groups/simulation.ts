@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from "node:util";
 import { admit } from "../../../src/operator/groups/admit.ts";
 import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
 import { fits, type Amounts } from "../../../src/operator/groups/amounts.ts";
+import type { Grant } from "../../../src/operator/plan/grant.ts";
 import { member } from "./members.ts";
 
 /** What a slot of the simulated group is. */
@@ -50,11 +52,15 @@ const backOffMs = 5000;
 /** Long after the last request all have been answered, or never will be. */
 const settleMs = 3_000_000;
 
-/** Runs a group in simulated time: its slots load, answer and unload as `admit()` says. */
+/**
+ * Runs a group in simulated time: its slots load, answer and unload as `admit()` says. `onGrant` is told each answer to
+ * a slot that differs from the one before.
+ */
 export function simulate(
   slots: readonly SimulatedSlot[],
   rules: GroupRules,
   requests: readonly SimulatedRequest[],
+  onGrant: (slot: string, grant: Grant | undefined, now: number) => void = () => undefined,
 ): Run {
   const states = slots.map((slot): State => ({
     ...slot,
@@ -70,6 +76,7 @@ export function simulate(
   const waits: number[] = [];
   let [loads, gaveUp] = [0, 0];
   let entries: Entries = new Map();
+  const told = new Map<string, Grant | undefined>();
   const due = requests.toSorted((a, b) => a.at - b.at);
   const last = due.at(-1)?.at ?? 0;
   let next = 0;
@@ -120,6 +127,8 @@ export function simulate(
     );
     for (const slot of states) {
       const grant = admission.grants.get(slot.name);
+      if (!isDeepStrictEqual(told.get(slot.name), grant)) onGrant(slot.name, grant, now);
+      told.set(slot.name, grant);
       if (grant?.state === "leaving" && slot.state !== "leaving") {
         if (slot.isPinned === true) problems.push(`${slot.name} is pinned and told to leave at ${now}`);
         if (slot.state !== "ready") problems.push(`${slot.name} is ${slot.state} and told to leave at ${now}`);
