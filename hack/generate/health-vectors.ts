@@ -3,7 +3,8 @@ import { nextConditions } from "../../src/api/conditions.ts";
 import { modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
 import type { ListedPull } from "../../src/models/fetch/model-pulls.ts";
 import { newProgress, Speed } from "../../src/models/fetch/progress.ts";
-import { claimsOf, type ConditionSet, type Decision } from "../../src/operator/plan/decision.ts";
+import { claimsOf, stateOf, type Decision } from "../../src/operator/plan/decision.ts";
+import type { Severity } from "../../src/operator/plan/verdict.ts";
 import { pullClaims, resourceStatuses } from "../../src/operator/report/resource-conditions.ts";
 import { unseen } from "./crd.ts";
 
@@ -13,7 +14,7 @@ interface Vector {
   readonly health: "Healthy" | "Progressing" | "Degraded";
 }
 
-type Said = Pick<Decision, "conditionSet" | "state" | "reason" | "message">;
+type Said = Pick<Decision, "severity" | "isServed" | "state" | "reason" | "message">;
 
 const published = new Date("2026-01-01T00:00:00Z");
 const generation = 2;
@@ -25,71 +26,41 @@ function statusOf(said: Said, observedGeneration = generation): object {
 }
 
 function vector(health: Vector["health"], said: Said, spec: object = {}): Vector {
-  const { conditionSet, reason } = said;
-  const name = `${conditionSet}: ${reason}${"enabled" in spec ? ", enabled: false" : ""}`;
+  const { severity, isServed, reason } = said;
+  const served = isServed && severity !== "loaded" ? ", while another engine serves" : "";
+  const name = `${severity}: ${reason}${served}${"enabled" in spec ? ", enabled: false" : ""}`;
   return { name, object: { metadata, spec, status: statusOf(said) }, health };
 }
 
-const idle = {
-  conditionSet: "offline",
-  state: "offline",
-  reason: "ScaledToZero",
-  message: "the next request loads it",
-} as const;
-const disabled = {
-  conditionSet: "offline",
-  state: "offline",
-  reason: "Disabled",
-  message: "enabled is false",
-} as const;
-const paused = {
-  conditionSet: "paused",
-  state: "offline",
-  reason: "Paused",
-  message: "this operator only plans",
-} as const;
-const waiting = {
-  conditionSet: "waiting",
-  state: "offline",
-  reason: "GroupFull",
-  message: "its group is full",
-} as const;
-const starting = {
-  conditionSet: "progressing",
-  state: "starting",
-  reason: "Starting",
-  message: "loads its model",
-} as const;
-const loaded = { conditionSet: "loaded", state: "ready", reason: "Loaded", message: "tiny is loaded" } as const;
-const unloading = {
-  conditionSet: "unloading",
-  state: "unloading",
-  reason: "Disabled",
-  message: "the engine ends",
-} as const;
-const retrying = {
-  conditionSet: "retrying",
-  state: "error",
-  reason: "Exited",
-  message: "starts again in 10 s",
-} as const;
-const stalled = { conditionSet: "stalled", state: "error", reason: "ModelNotFound", message: "no model" } as const;
-const invalid = { conditionSet: "stalled", state: "error", reason: "InvalidSpec", message: "spec.env" } as const;
+function said(severity: Severity, reason: string, message: string, isServed = severity === "loaded"): Said {
+  return { severity, isServed, state: stateOf({ severity }, isServed), reason, message };
+}
+
+const loaded = said("loaded", "Loaded", "tiny is loaded");
+const stalled = ["stalled", "ModelNotFound", "no model"] as const;
+const retrying = ["retrying", "Exited", "starts again in 10 s"] as const;
+const starting = ["progressing", "Starting", "loads its model"] as const;
 const off = { enabled: false };
 
-/** What Argo CD has to say of a Slot in each row of conditions. */
-const rows: Readonly<Record<ConditionSet, readonly Vector[]>> = {
-  offline: [vector("Healthy", idle), vector("Healthy", disabled, off)],
-  paused: [vector("Progressing", paused)],
-  waiting: [vector("Progressing", waiting)],
-  progressing: [vector("Progressing", starting)],
+/** What Argo CD has to say of a Slot, by how it stands. */
+const rows: Readonly<Record<Severity, readonly Vector[]>> = {
+  off: [
+    vector("Healthy", said("off", "ScaledToZero", "the next request loads it")),
+    vector("Healthy", said("off", "Disabled", "enabled is false"), off),
+  ],
+  waiting: [
+    vector("Progressing", said("waiting", "Paused", "this operator only plans")),
+    vector("Progressing", said("waiting", "GroupFull", "its group is full")),
+  ],
+  progressing: [vector("Progressing", said(...starting)), vector("Progressing", said(...starting, true))],
   loaded: [vector("Healthy", loaded)],
-  unloading: [vector("Progressing", unloading, off)],
-  retrying: [vector("Progressing", retrying)],
-  stalled: [vector("Degraded", stalled), vector("Degraded", invalid, off)],
-  loadedProgressing: [vector("Progressing", { ...starting, conditionSet: "loadedProgressing", state: "ready" })],
-  loadedRetrying: [vector("Progressing", { ...retrying, conditionSet: "loadedRetrying", state: "ready" })],
-  loadedStalled: [vector("Degraded", { ...stalled, conditionSet: "loadedStalled", state: "ready" })],
+  leaving: [vector("Progressing", said("leaving", "Disabled", "the engine ends"), off)],
+  retrying: [vector("Progressing", said(...retrying)), vector("Progressing", said(...retrying, true))],
+  stalled: [
+    vector("Degraded", said(...stalled)),
+    vector("Degraded", said("stalled", "InvalidSpec", "spec.env"), off),
+    vector("Degraded", said(...stalled, true)),
+  ],
 };
 
 const far = {
@@ -146,7 +117,7 @@ export function healthVectors(): string {
     waits("nothing said yet"),
     waits("read by no operator yet", unseen),
     waits("loaded in an earlier generation", statusOf(loaded, generation - 1)),
-    waits("stalled in an earlier generation", statusOf(stalled, generation - 1)),
+    waits("stalled in an earlier generation", statusOf(said(...stalled), generation - 1)),
     ...Object.values(rows).flat(),
     ...models,
   ];

@@ -203,7 +203,6 @@ const operator: Dashboard = {
   panels: [
     figure("Slots that wait for a reconcile", "short", `max(berth_reconcile_queue_depth{${here}})`),
     figure("Longest wait", "s", `max(berth_reconcile_queue_oldest_seconds{${here}})`),
-    figure("Faults of the operator", "short", `sum(berth_slot_illegal_transitions_total{${here}}) or vector(0)`),
     figure("Stalled connections of pulls", "short", `sum(berth_pull_stalls_total{${here}})`),
     graph("Reconciles", "cps", [
       `sum by (kind, outcome) (rate(berth_reconcile_total{${here}}${window}))`,

@@ -13,8 +13,8 @@ export const slotStates = [
 export type SlotState = (typeof slotStates)[number];
 
 /**
- * Which state may follow which. Any other move is a bug of the operator's: the operator publishes `error` between the
- * two (src/operator/report/publish.ts), and the status linter of the tests reports the move.
+ * Which state may follow which. Any other move is a bug of the operator's: the status linter of the tests reports it, also
+ * in every course of events that the property tests draw.
  *
  * An operator that starts and finds a running engine adopts it: `offline → ready` is that move, and
  * `offline → starting|warming` are the same for a model that needs no fetching or an engine still loading.

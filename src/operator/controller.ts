@@ -10,7 +10,6 @@ import type { ModelRegistry } from "../models/registry.ts";
 import { memoryReason } from "./plan/facts.ts";
 import { DeduplicatedLog } from "./report/deduplicated-log.ts";
 import { GroupSync } from "./group-sync.ts";
-import { IllegalTransitions } from "./report/illegal-transitions.ts";
 import type { OperatorMetrics, reconciledKinds } from "./report/metrics.ts";
 import { WorkQueue, type Done } from "./queue.ts";
 import { reconcile } from "./reconcile.ts";
@@ -48,7 +47,6 @@ export class Controller implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly #closing = new AbortController();
   readonly #problemLog: DeduplicatedLog;
-  readonly #illegalTransitions: IllegalTransitions;
   readonly #sync: RegistrySync;
   readonly #groups: GroupSync;
   readonly metrics: OperatorMetrics;
@@ -73,7 +71,6 @@ export class Controller implements AsyncDisposable {
     this.#registry = options.registry;
     this.#log = options.log;
     this.#problemLog = new DeduplicatedLog(options.log);
-    this.#illegalTransitions = new IllegalTransitions(options.log, (move) => this.metrics.countIllegalTransition(move));
     this.#sync = new RegistrySync({
       ...options,
       resources: options.resources ?? [],
@@ -265,7 +262,6 @@ export class Controller implements AsyncDisposable {
       log: this.#log,
       isPaused: this.#isPaused,
       signal: this.#closing.signal,
-      illegalTransitions: this.#illegalTransitions,
       onRepaired: (reason) => this.metrics.repaired(name, reason),
       onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => {
         this.metrics.published(after, before);
@@ -280,7 +276,6 @@ export class Controller implements AsyncDisposable {
       if (group !== undefined) this.queue.add(`${groupPrefix}${group}`);
     if (last !== undefined && !this.#dependencies.published.has(name)) {
       this.metrics.deleted(name, last);
-      this.#illegalTransitions.forget(name);
       this.#noteMemory(name, undefined);
     }
     return done;

@@ -50,19 +50,19 @@ export async function reconcile(dependencies: Dependencies, name: string, option
       groups.record(name, gathered.input.observed.length > 0 ? "present" : "none");
     return { requeueMs: arrivalMs };
   }
-  const { check, ...decided } = plan(gathered.input);
+  const decided = plan(gathered.input);
   const decision = options.isPaused ? pausedDecision(gathered.input, decided) : decided;
-  const occupancy = occupancyOf(gathered.input, decided, check);
+  const occupancy = occupancyOf(gathered.input, decided);
   groups.record(name, occupancy, wantedFit(gathered.input, groups.wantedBy(name), occupancy === "requesting"));
   const done = options.isPaused
-    ? await publishOnly(dependencies, gathered, { ...decision, check }, options)
-    : await carryOut(dependencies, gathered, { ...decision, check }, options);
+    ? await publishOnly(dependencies, gathered, decision, options)
+    : await carryOut(dependencies, gathered, decision, options);
   if (!dependencies.written.isBehind(name)) return done;
   return { requeueMs: Math.min(done.requeueMs ?? Infinity, unwrittenMs) };
 }
 
 /** The slot's occupancy of a place in its group, by the decision. */
-function occupancyOf({ observed }: SlotInput, { steps }: Decision, check: string): Occupancy {
+function occupancyOf({ observed }: SlotInput, { steps, check }: Decision): Occupancy {
   if (observed.length > 0 || steps.some((step) => step.do === "start")) return "present";
   return check === "ungranted" || check === "memoryAwaited" ? "requesting" : "none";
 }
@@ -97,10 +97,10 @@ async function gatherLearned(dependencies: Dependencies, name: string, signal: A
 async function publishOnly(
   dependencies: Dependencies,
   gathered: Gathered,
-  { check, ...decision }: ReturnType<typeof plan>,
+  decision: Decision,
   options: ReconcileOptions,
 ): Promise<Done> {
-  explain(options.log, gathered.input, decision, check);
+  explain(options.log, gathered.input, decision);
   const outcome = await outcomeOf(dependencies, gathered, nothing, []);
   // A request that is not acted on does not count as handled.
   const handledRequests = gathered.input.before?.status.handledRequests ?? {};
@@ -112,7 +112,7 @@ async function publishOnly(
 async function carryOut(
   dependencies: Dependencies,
   gathered: Gathered,
-  { check, ...decided }: ReturnType<typeof plan>,
+  decided: Decision,
   options: ReconcileOptions,
 ): Promise<Done> {
   // Gateways must know before an engine ends: the first reconcile of `unloading` only publishes.
@@ -125,7 +125,7 @@ async function carryOut(
   const isActing = !isAnnouncing && !isDraining;
   if (isActing && !leased(dependencies, input.name, decided.steps)) return { requeueMs: 0 };
   // Not before: a decision that another slot has overtaken is taken again, and would be logged again.
-  explain(options.log, gathered.input, decided, check);
+  explain(options.log, gathered.input, decided);
   await writeRedated(dependencies, input);
   let acted = nothing;
   let decision = decided;
@@ -236,8 +236,8 @@ async function forgetAll(dependencies: Dependencies, input: SlotInput): Promise<
 }
 
 /** One line per decision that changes something, and per edit: slot, steps, reason. */
-function explain(log: Logger, input: SlotInput, decision: Decision, check: string): void {
-  const { state, reason, message, failure, conditionSet } = decision;
+function explain(log: Logger, input: SlotInput, decision: Decision): void {
+  const { state, reason, message, failure, severity, check } = decision;
   // Logged when its status was removed; later reconciles change nothing.
   if (decision.isDeleted === true && input.before === undefined) return;
   const plannedBefore = input.before?.plan;
@@ -248,8 +248,7 @@ function explain(log: Logger, input: SlotInput, decision: Decision, check: strin
   }
   // Replicas often wait for the same.
   const steps = [...new Set(decision.steps.map(stepText))].join(", ");
-  const level =
-    failure !== undefined || conditionSet === "stalled" || conditionSet === "loadedStalled" ? "warn" : "info";
+  const level = failure !== undefined || severity === "stalled" ? "warn" : "info";
   log[level](
     { slot: input.name, state, reason, check, steps },
     `${input.name}: ${state}: ${message}${steps === "" ? "" : ` → ${steps}`}`,

@@ -103,13 +103,8 @@ test("a model that could not be loaded before the clock was set back is loaded w
 test("no load has taken less than no time where the clock was set back during its pull", () => {
   const transition = { from: "offline", to: "pulling", reason: "Pulling", message: "" } as const;
   const { status } = published({ state: "pulling", transitions: [{ ...transition, at: later(3600).toISOString() }] });
-  const decision = {
-    state: "starting",
-    conditionSet: "progressing",
-    reason: "Starting",
-    message: "",
-    steps: [],
-  } as const;
+  const starting = { severity: "progressing", reason: "Starting", message: "", steps: [] } as const;
+  const decision = { ...starting, state: "starting", isServed: false, check: "notRunning" } as const;
   const load = loadOf(input(), status, decision, { started: [{ role: "main", ordinal: 0 }] });
   assert.equal(load?.lastLoad?.pullSeconds, 0);
 });

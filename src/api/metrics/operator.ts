@@ -51,14 +51,6 @@ export const operatorMetrics = {
     help: "Moves of a slot into a state",
     bound: "slots × 9",
   },
-  illegalTransitions: {
-    name: "berth_slot_illegal_transitions_total",
-    type: "counter",
-    labels: ["slot"],
-    unit: "1",
-    help: "Moves that the table of states forbids: faults of the operator, whose log names the states",
-    bound: "slots",
-  },
   restarts: {
     name: "berth_slot_restarts_total",
     type: "counter",

@@ -9,7 +9,8 @@ import { attemptOf } from "../plan/preparing.ts";
 import type { Gathered } from "../observe/gather.ts";
 import { healthOf, type SlotInput } from "../plan/input.ts";
 import { unreachableReason } from "../plan/unreachable.ts";
-import type { Decision } from "../plan/decision.ts";
+import { stateOf, type Decision } from "../plan/decision.ts";
+import type { Verdict } from "../plan/verdict.ts";
 import { isSameProcess, processKey, processName, type ProcessRef } from "../../api/process-ref.ts";
 import type { Dependencies } from "../dependencies.ts";
 
@@ -236,27 +237,34 @@ function warmUpTimeoutMs(input: SlotInput, process: Observed): number {
 }
 
 /** The decision when one of its steps could not be carried out. */
-export function actFailed(decision: Decision, { step, error }: NonNullable<Acted["failure"]>): Decision {
+export function actFailed(decision: Decision, failed: NonNullable<Acted["failure"]>): Decision {
+  const verdict = verdictAfter(decision, failed);
+  const concerned = processIn(failed.step);
+  const parts = decision.parts?.map((part) =>
+    processName(part) === concerned ? { ...part, verdict: verdictAfter(part.verdict, failed) } : part,
+  );
+  const { failure: _failure, ...kept } = decision;
+  const after = { ...kept, ...(parts === undefined ? {} : { parts }) };
+  const isComing = decision.parts?.some(
+    (part) => processName(part) !== concerned && part.verdict.severity === "progressing",
+  );
+  // Another process of the slot is coming up, and is looked at soon; the step that failed is not repeated at once.
+  if (decision.state !== "ready" && decision.state !== "unloading" && isComing === true)
+    return { ...after, requeueMs: Math.min(1000, Math.max(200, decision.requeueMs ?? Infinity)) };
+  return { ...after, ...verdict, state: stateOf(verdict, decision.isServed) };
+}
+
+function verdictAfter(
+  { severity, message: before, reason: why, steps }: Verdict,
+  { step, error }: NonNullable<Acted["failure"]>,
+): Verdict {
   const message = `${step.do} failed: ${errorMessage(error)}`;
+  // Stopping is retried until the engine is gone.
+  if (severity === "leaving")
+    return { severity, reason: why, message: `${before}; ${message}`, steps, requeueMs: 1000 };
   const isUnreachable = error instanceof RuntimeUnavailable;
   const reason = isUnreachable ? unreachableReason : "ActFailed";
   const failure = { reason, message, isTerminal: false, isSteady: false };
   // An unreachable runtime is not the engine's fault.
-  const again = { reason, message, steps: decision.steps, ...(isUnreachable ? {} : { failure }), requeueMs: 1000 };
-  const parts = decision.parts?.map((part) =>
-    processName(part) === processIn(step) ? { ...part, decision: actFailed(part.decision, { step, error }) } : part,
-  );
-  const own = parts === undefined ? {} : { parts };
-  if (decision.state === "ready") return { ...again, ...own, state: "ready", conditionSet: "loadedRetrying" };
-  // Stopping is retried until the engine is gone.
-  if (decision.state === "unloading")
-    return { ...decision, message: `${decision.message}; ${message}`, requeueMs: 1000 };
-  // Another process of the slot is coming up, and is looked at soon; the step that failed is not repeated at once.
-  if (
-    decision.parts?.some(
-      (part) => processName(part) !== processIn(step) && part.decision.conditionSet === "progressing",
-    )
-  )
-    return { ...decision, ...own, requeueMs: Math.min(1000, Math.max(200, decision.requeueMs ?? Infinity)) };
-  return { ...again, ...own, state: "error", conditionSet: "retrying" };
+  return { severity: "retrying", reason, message, steps, ...(isUnreachable ? {} : { failure }), requeueMs: 1000 };
 }

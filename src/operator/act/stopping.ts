@@ -93,7 +93,7 @@ const restarted = "the machine was restarted";
 /** While its engine is being ended: no request may be sent to it any more. */
 function leavingSlot(slot: PublishedSlot, message: string): PublishedSlot {
   const { readySince: _ready, nextRetryAt: _next, progress: _progress, ...status } = slot.status;
-  const decided = { conditionSet: "unloading", reason, message, state: "unloading" } as const;
+  const decided = { severity: "leaving", isServed: false, reason, message, state: "unloading" } as const;
   return {
     ...moved({ ...slot, status }, "unloading", claimsOf(decided), message),
     plan: { reason, message, steps: slot.plan.steps.filter((step) => step.do === "stop") },

@@ -1,65 +1,85 @@
 import type { ConditionClaim } from "../../api/conditions.ts";
-import type { ProcessRef } from "../../api/process-ref.ts";
-import type { Step } from "../../api/plan.ts";
-import type { SlotState } from "../../api/states.ts";
+import { processIn } from "../../api/plan.ts";
+import { processName, type ProcessRef } from "../../api/process-ref.ts";
+import { canMove, type SlotState } from "../../api/states.ts";
+import { healthOf, type SlotInput } from "./input.ts";
+import { running, wasState } from "./facts.ts";
+import type { Standing, Verdict } from "./verdict.ts";
 
 /** States that the operator publishes; `serving` and `idle` are the gateway's overlay. */
 export type OperatorState = Exclude<SlotState, "serving" | "idle">;
 
-/** The lines of the table in docs/slots.md: which conditions go together. */
-export type ConditionSet =
-  | "offline"
-  /** Should be loaded, but this operator may not act. */
-  | "paused"
-  /** Would be started once its group has a place for it. */
-  | "waiting"
-  | "progressing"
-  | "loaded"
-  | "unloading"
-  | "retrying"
-  | "stalled"
-  /** Loaded and serving, while its next workload is awaited or retried. */
-  | "loadedProgressing"
-  | "loadedRetrying"
-  | "loadedStalled";
-
-export interface Failure {
-  readonly reason: string;
-  readonly message: string;
-  /** A person must act; nothing is retried automatically. */
-  readonly isTerminal: boolean;
-  /** The process had been ready for long: one crash is not an outage, and the process starts again at once (DECISIONS 9). */
-  readonly isSteady: boolean;
-}
-
-/** The decision about a slot: published, and carried out without another decision. */
-export interface Decision {
+/** The verdict about a slot, with its state: published, and carried out without another decision. */
+export interface Decision extends Verdict {
   readonly state: OperatorState;
-  readonly conditionSet: ConditionSet;
-  readonly reason: string;
-  readonly message: string;
-  readonly steps: readonly Step[];
-  /** A new failure, to be counted once. */
-  readonly failure?: Failure;
-  /** Reconcile again after this time, without an event too. */
-  readonly requeueMs?: number;
-  /** The slot is gone: its status must be removed. */
-  readonly isDeleted?: true;
-  /** The decisions about each process of a slot that has several; absent: the slot was judged as one. */
-  readonly parts?: readonly ProcessDecision[];
+  /** Gateways may send to a process of it, whatever is in the way of another one or of the next. */
+  readonly isServed: boolean;
+  /** The check that decided. */
+  readonly check: string;
+  /** The verdicts about each process; absent: the slot was judged as a whole. */
+  readonly parts?: readonly ProcessVerdict[];
 }
 
-export interface ProcessDecision extends ProcessRef {
-  readonly decision: Decision;
+export interface ProcessVerdict extends ProcessRef {
+  readonly verdict: Verdict;
+}
+
+/**
+ * Whether gateways may send to a main process, once the steps are taken. Where its runtime does not answer, only its last
+ * probe shows that it lives.
+ */
+export function isServed(slot: SlotInput, steps: Verdict["steps"] = []): boolean {
+  if (wasState(slot) === "unloading") return false;
+  const ending = new Set(
+    steps.flatMap((step) => (step.do === "stop" || step.do === "drain" ? (processIn(step) ?? []) : [])),
+  );
+  return running(slot).some((process) => {
+    if (process.role !== "main" || ending.has(processName(process))) return false;
+    const health = healthOf(slot, process);
+    return health?.isWarm === true && (slot.runtimeError === undefined || health.isHealthy);
+  });
+}
+
+/** The slot's state is the furthest of these, unless it is being unloaded. */
+const order: readonly OperatorState[] = ["unloading", "ready", "warming", "starting", "pulling", "error", "offline"];
+
+/** The state that a verdict amounts to. */
+export function stateOf({ severity, phase = "starting" }: Standing, served: boolean): OperatorState {
+  switch (severity) {
+    case "leaving":
+      return "unloading";
+    case "off":
+    case "waiting":
+      return "offline";
+    case "loaded":
+      return "ready";
+    case "progressing":
+      return served ? "ready" : phase;
+    case "retrying":
+    case "stalled":
+      return served ? "ready" : "error";
+    default:
+      return severity satisfies never;
+  }
+}
+
+/**
+ * The furthest of these states that may follow the published one: a forbidden transition goes through a state that is
+ * less far, as where the last process that answered has ended.
+ */
+export function furthest(slot: SlotInput, states: readonly OperatorState[]): OperatorState | undefined {
+  const found = order.filter((state) => states.includes(state));
+  return found.find((state) => canMove(wasState(slot), state)) ?? found[0];
 }
 
 /** The conditions of a decision. A reason in `Stalled` always names what a person must mend. */
 export function claimsOf({
-  conditionSet,
+  severity,
+  isServed: served,
+  state,
   reason,
   message,
-  state,
-}: Pick<Decision, "conditionSet" | "reason" | "message" | "state">): ConditionClaim[] {
+}: Pick<Decision, "severity" | "isServed" | "state" | "reason" | "message">): ConditionClaim[] {
   const claim = (type: ConditionClaim["type"], status: ConditionClaim["status"], why = reason): ConditionClaim => ({
     type,
     status,
@@ -67,48 +87,30 @@ export function claimsOf({
     message,
   });
   // The next workload, or its failure, does not change what is said about the serving one.
-  const serving: ConditionClaim = {
-    type: "Available",
-    status: "True",
-    reason: "Loaded",
-    message: "the loaded engine serves requests",
-  };
-  const progress = `${state.charAt(0).toUpperCase()}${state.slice(1)}`;
-  switch (conditionSet) {
-    case "offline":
+  const available = (why = reason): ConditionClaim =>
+    served
+      ? { type: "Available", status: "True", reason: "Loaded", message: "the loaded engine serves requests" }
+      : claim("Available", "False", why);
+  const now = `${state.charAt(0).toUpperCase()}${state.slice(1)}`;
+  switch (severity) {
+    case "off":
       return [claim("Ready", "True"), claim("Available", "False")];
-    case "paused":
     case "waiting":
       return [claim("Ready", "Unknown"), claim("Available", "False"), claim("Reconciling", "True")];
-    case "progressing":
-      return [
-        claim("Ready", "Unknown", "Progressing"),
-        claim("Available", "False", progress),
-        claim("Reconciling", "True", progress),
-      ];
     case "loaded":
       return [claim("Ready", "True", "Loaded"), claim("Available", "True", "Loaded")];
-    case "unloading":
+    case "progressing":
+    case "leaving":
       return [
         claim("Ready", "Unknown", "Progressing"),
-        claim("Available", "False", "Unloading"),
-        claim("Reconciling", "True", "Unloading"),
+        available(now),
+        claim("Reconciling", "True", served ? reason : now),
       ];
     case "retrying":
-      return [
-        claim("Ready", "False"),
-        claim("Available", "False"),
-        claim("Reconciling", "True", "ProgressingWithRetry"),
-      ];
+      return [claim("Ready", "False"), available(), claim("Reconciling", "True", "ProgressingWithRetry")];
     case "stalled":
-      return [claim("Ready", "False"), claim("Available", "False"), claim("Stalled", "True")];
-    case "loadedProgressing":
-      return [claim("Ready", "Unknown", "Progressing"), serving, claim("Reconciling", "True")];
-    case "loadedRetrying":
-      return [claim("Ready", "False"), serving, claim("Reconciling", "True", "ProgressingWithRetry")];
-    case "loadedStalled":
-      return [claim("Ready", "False"), serving, claim("Stalled", "True")];
+      return [claim("Ready", "False"), available(), claim("Stalled", "True")];
     default:
-      return conditionSet satisfies never;
+      return severity satisfies never;
   }
 }

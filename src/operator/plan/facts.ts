@@ -6,7 +6,7 @@ import type { PublishedSlot } from "../../api/status.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { at, healthOf, requestOf, type SlotInput } from "./input.ts";
-import type { Decision } from "./decision.ts";
+import type { Verdict } from "./verdict.ts";
 
 /** An engine could not allocate memory, the machine's or a GPU's. */
 export const memoryReason = "OutOfMemory";
@@ -20,8 +20,8 @@ export const noMemory = "NoMemory";
 /** A model would fit on a device but for the memory that slots which are being loaded will take. */
 export const memoryReserved = "MemoryReserved";
 
-/** One rule: the decision when it applies, undefined when it does not. */
-export type Check = (input: SlotInput) => Decision | undefined;
+/** One rule: its verdict when it applies, undefined when it does not. */
+export type Check = (input: SlotInput) => Verdict | undefined;
 
 /** Running processes, ready or not. */
 export const running = (input: SlotInput): readonly Observed[] =>
@@ -50,16 +50,6 @@ export function wasThere(input: Pick<SlotInput, "health">, process: Observed, re
 /** The workloads to run; empty where they are refused. */
 export function workloadsOf(input: SlotInput): readonly Workload[] {
   return isRefusal(input.workloads) ? [] : input.workloads;
-}
-
-/**
- * The process that decides the slot's state answers: a failure of a second one does not change that the slot is ready.
- */
-export function isMainServing(input: SlotInput): boolean {
-  return (
-    wasState(input) !== "unloading" &&
-    running(input).some((process) => process.role === "main" && healthOf(input, process)?.isWarm === true)
-  );
 }
 
 /** The workloads to start: no process of them exists, not even an exited one. */

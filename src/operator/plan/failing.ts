@@ -2,7 +2,6 @@ import { hasSameId, isSameStart } from "../../api/engine-identity.ts";
 import type { Observed } from "../../api/workload.ts";
 import {
   failuresInForce,
-  isMainServing,
   memoryReason,
   needsStart,
   publishedProcess,
@@ -18,9 +17,10 @@ import { isOutOfMemory } from "../../runtimes/exit-cause.ts";
 import { unreachableReason } from "./unreachable.ts";
 import { leave } from "./unloading.ts";
 import { isSameProcess, processName } from "../../api/process-ref.ts";
-import { stepProcess } from "../../api/plan.ts";
-import type { Decision } from "./decision.ts";
+import { stepProcess, type Step } from "../../api/plan.ts";
+import { isServed } from "./decision.ts";
 import { hasReplicas, isServedByOthers, type ProcessInput } from "./processes.ts";
+import type { Verdict } from "./verdict.ts";
 
 /** Only a person can mend these: no attempt until the spec changes or a request comes. */
 const terminalReasons: ReadonlySet<string> = new Set([
@@ -43,7 +43,7 @@ export const steadyMs = 60_000;
  * nothing about the present spec, which starts without failures. A workload that changes without an edit is no such
  * case: its failures count.
  */
-export function outdated(input: ProcessInput): Decision | undefined {
+export function outdated(input: ProcessInput): Verdict | undefined {
   const { before } = input;
   if (before === undefined) return undefined;
   const past = input.observed.filter((process) => {
@@ -57,11 +57,9 @@ export function outdated(input: ProcessInput): Decision | undefined {
     return before.specHash === input.specHash ? known?.drainingSince !== undefined : known?.isReady !== true;
   });
   if (past.length === 0) return undefined;
-  const isServing = isServedByOthers(input);
   const message = "the process that ended was started for an earlier spec";
   return {
-    state: isServing ? "ready" : "starting",
-    conditionSet: isServing ? "loadedProgressing" : "progressing",
+    severity: "progressing",
     reason: "Changed",
     message,
     steps: stop(past, message),
@@ -70,7 +68,7 @@ export function outdated(input: ProcessInput): Decision | undefined {
 }
 
 /** A running process has exited, or has vanished. */
-export function crashed(input: ProcessInput): Decision | undefined {
+export function crashed(input: ProcessInput): Verdict | undefined {
   const gone = input.observed.filter(({ phase }) => phase === "exited");
   const wasComing = wasState(input) === "starting" || wasState(input) === "warming" || wasState(input) === "ready";
   const vanished = workloadsOf(input).find((workload) => {
@@ -107,7 +105,7 @@ function isPersons(input: ProcessInput, reason: string): boolean {
 }
 
 /** The same engine by its name, with another start that is not ours: its model was lost with the old one. */
-export function restarted(input: ProcessInput): Decision | undefined {
+export function restarted(input: ProcessInput): Verdict | undefined {
   const again = running(input).find((seen) => {
     const known = publishedProcess(input, seen);
     return hasSameId(known, seen) && !isSameStart(known, seen);
@@ -132,15 +130,13 @@ function failure(
     isTerminal = isPersons(input, reason),
     isSteady,
     steps,
-  }: Pick<Decision, "reason" | "message" | "steps"> & {
+  }: Pick<Verdict, "reason" | "message" | "steps"> & {
     isTerminal?: boolean;
     isSteady: boolean;
   },
-): Decision {
-  const isServing = isServedByOthers(input);
+): Verdict {
   return {
-    state: isServing ? "ready" : "error",
-    conditionSet: isServing ? (isTerminal ? "loadedStalled" : "loadedRetrying") : isTerminal ? "stalled" : "retrying",
+    severity: isTerminal ? "stalled" : "retrying",
     reason,
     message,
     failure: { reason, message, isTerminal, isSteady },
@@ -150,26 +146,19 @@ function failure(
 }
 
 /** After a failure that only a person can mend. */
-export function stalled(input: ProcessInput): Decision | undefined {
+export function stalled(input: ProcessInput): Verdict | undefined {
   const { lastError, nextRetryAt } = input.before?.status ?? {};
   if (lastError === undefined) return undefined;
   const isTerminal =
     isPersons(input, lastError.reason) || (lastError.reason === memoryReason && nextRetryAt === undefined);
   if (!isTerminal) return undefined;
   if (needsStart(input).length === 0 || failuresInForce(input) === 0) return undefined;
-  const isServing = isServedByOthers(input);
   const { reason, message } = lastError;
-  return {
-    state: isServing ? "ready" : "error",
-    conditionSet: isServing ? "loadedStalled" : "stalled",
-    reason,
-    message,
-    steps: [],
-  };
+  return { severity: "stalled", reason, message, steps: [] };
 }
 
 /** After a failure the next start waits for its time. */
-export function backingOff(input: ProcessInput): Decision | undefined {
+export function backingOff(input: ProcessInput): Verdict | undefined {
   const status = input.before?.status;
   if (status?.nextRetryAt === undefined || needsStart(input).length === 0 || failuresInForce(input) === 0)
     return undefined;
@@ -178,10 +167,8 @@ export function backingOff(input: ProcessInput): Decision | undefined {
   const left = at(status.nextRetryAt) - input.now.getTime();
   if (left <= 0) return undefined;
   const { reason, message } = status.lastError ?? { reason: "Failed", message: "it failed" };
-  const isServing = isServedByOthers(input);
   return {
-    state: isServing ? "ready" : "error",
-    conditionSet: isServing ? "loadedRetrying" : "retrying",
+    severity: "retrying",
     reason,
     message,
     steps: [{ do: "wait", reason: waits(input.name, status.failures), until: status.nextRetryAt }],
@@ -194,12 +181,12 @@ function waits(slot: string, failures: number): string {
   return `failure ${failures} in a row; \`berth slot restart ${slot}\` or an edit starts it at once; next try`;
 }
 
-function fail(input: ProcessInput, process: Observed, reason: string, message: string): Decision {
+function fail(input: ProcessInput, process: Observed, reason: string, message: string): Verdict {
   return failure(input, { reason, message, isSteady: false, steps: stop([process], message) });
 }
 
 /** A started process does not become ready: a stranger has its port, it refuses its first request, or its time is over. */
-export function startupFailed(input: ProcessInput): Decision | undefined {
+export function startupFailed(input: ProcessInput): Verdict | undefined {
   const limit = input.spec?.probe.startupSeconds ?? 600;
   for (const process of running(input)) {
     const health = healthOf(input, process);
@@ -224,7 +211,7 @@ const lostMs = 1000;
  * A ready engine lives and does not own its port any more. If another program answers there, every request would reach
  * a stranger: the engine is ended at once, with any requests. If none does, running requests may end first.
  */
-export function unreachable(input: ProcessInput): Decision | undefined {
+export function unreachable(input: ProcessInput): Verdict | undefined {
   for (const process of running(input)) {
     const { role, port, isPortTaken } = process;
     const lostAt = healthOf(input, process)?.lostAt;
@@ -235,14 +222,14 @@ export function unreachable(input: ProcessInput): Decision | undefined {
     const leftMs = lostAt.getTime() + lostMs - input.now.getTime();
     if (leftMs > 0) {
       // Where the main process is still loading, the next checks apply, which reconcile again sooner.
-      if (!isMainServing(input.slot)) continue;
+      if (!isServed(input.slot)) continue;
       return { ...loaded(input), requeueMs: leftMs };
     }
     const failed = fail(input, process, reason, message);
     if (role !== "main" || input.demand.inFlight === 0 || failed.failure === undefined) return failed;
     if (!hasReplicas(input)) return { ...leave(input.slot, [process], reason, message), failure: failed.failure };
-    const deadline = new Date(lostAt.getTime() + (input.spec?.stopSeconds ?? 30) * 1000);
-    return deadline > input.now ? spared(input, { reason, message, deadline }) : failed;
+    const deadline = lostAt.getTime() + (input.spec?.stopSeconds ?? 30) * 1000;
+    return deadline > input.now.getTime() ? spared(input, { reason, message, deadline }) : failed;
   }
   return undefined;
 }
@@ -250,23 +237,22 @@ export function unreachable(input: ProcessInput): Decision | undefined {
 /** A failing replica whose requests may still be answered: no further request is sent to it. */
 function spared(
   input: ProcessInput,
-  { reason, message, deadline }: { readonly reason: string; readonly message: string; readonly deadline: Date },
-): Decision {
+  { reason, message, deadline }: { readonly reason: string; readonly message: string; readonly deadline: number },
+): Verdict {
   const { inFlight } = input.demand;
-  const isServing = isServedByOthers(input);
-  const drain = `${inFlight} requests in flight may still be answered`;
-  return {
-    state: isServing ? "ready" : "error",
-    conditionSet: isServing ? "loadedRetrying" : "retrying",
-    reason,
-    message,
-    steps: [{ do: "drain", ...stepProcess(input.process), reason: drain, deadline: deadline.toISOString() }],
-    requeueMs: Math.max(1, Math.min(1000, deadline.getTime() - input.now.getTime())),
+  const why = `${inFlight} requests in flight may still be answered`;
+  const step: Step = {
+    do: "drain",
+    ...stepProcess(input.process),
+    reason: why,
+    deadline: new Date(deadline).toISOString(),
   };
+  const requeueMs = Math.max(1, Math.min(1000, deadline - input.now.getTime()));
+  return { severity: "retrying", reason, message, steps: [step], requeueMs };
 }
 
 /** A ready engine fails its probes, and has no request or has sent no byte for too long. */
-export function unhealthy(input: ProcessInput): Decision | undefined {
+export function unhealthy(input: ProcessInput): Verdict | undefined {
   const { spec } = input;
   if (spec === undefined) return undefined;
   for (const process of running(input)) {
@@ -277,12 +263,11 @@ export function unhealthy(input: ProcessInput): Decision | undefined {
     const isHung = sinceByteMs > spec.probe.hungSeconds * 1000;
     if (input.demand.inFlight === 0 || isHung) return fail(input, process, "Unhealthy", message);
     if (isServedByOthers(input)) {
-      const deadline = new Date(input.now.getTime() - sinceByteMs + spec.probe.hungSeconds * 1000);
+      const deadline = input.now.getTime() - sinceByteMs + spec.probe.hungSeconds * 1000;
       return spared(input, { reason: "Unhealthy", message, deadline });
     }
     return {
-      state: "ready",
-      conditionSet: "loadedRetrying",
+      severity: "retrying",
       reason: "Unhealthy",
       message,
       steps: [{ do: "wait", reason: `${input.demand.inFlight} requests in flight may still be answered` }],

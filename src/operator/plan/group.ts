@@ -1,12 +1,12 @@
-import type { Step } from "../../api/plan.ts";
 import { canMove } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { at, isFromAhead, isOnCall, type SlotInput } from "./input.ts";
-import type { Decision } from "./decision.ts";
+import { drain } from "./drain.ts";
 import { isRefusal } from "../../engines/engine.ts";
-import { memoryReserved, needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
+import { memoryReserved, needsStart, noMemory, stop, wasState } from "./facts.ts";
 import { roomAwaited } from "./growth.ts";
-import { isUnhealthy, type ProcessInput } from "./processes.ts";
+import type { ProcessInput } from "./processes.ts";
+import type { Verdict } from "./verdict.ts";
 
 /** The slot was preempted for another one of its group. */
 const preemptedReason = "Preempted";
@@ -16,8 +16,6 @@ const leavingReasons: ReadonlySet<string> = new Set([preemptedReason, lentReason
 const groupPendingReason = "GroupPending";
 const memoryHeldReason = "MemoryHeld";
 
-/** A drain is checked again after this time: the end of a gateway causes no event. */
-export const drainRequeueMs = 5000;
 /** A place that the slot keeps causes no event when the group has decided about another need. */
 const undecidedRequeueMs = 50;
 
@@ -44,29 +42,18 @@ export function preemption(status: SlotStatus | undefined): SlotStatus["transiti
  * The slot leaves for another one of its group. Gateways send no new request once they know; requests in flight are waited
  * for without a limit, unless the engine hangs: no request is lost to a swap.
  */
-export function preempted(input: SlotInput): Decision | undefined {
-  const { before, demand, group, observed, want } = input;
+export function preempted(input: SlotInput): Verdict | undefined {
+  const { before, group, observed, want } = input;
   // An unload for another reason does not wait like this.
   if (observed.length === 0 || !(want.load || isOnCall(want))) return undefined;
   const began = preemption(before?.status);
   if (began === undefined && (group?.grant.state !== "leaving" || wasState(input) === "unloading")) return undefined;
   const message = began?.message ?? leavingMessage(group);
-  const steps = stopAfterUse(input, observed, message);
   const reason = began?.reason ?? leavingReason(group);
-  const decision = { state: "unloading", conditionSet: "unloading", reason, message } as const;
-  const isDrained = demand.inFlight === 0 && demand.seenRevision >= (before?.revision ?? 0);
-  const isReleased = began !== undefined && (isDrained || isHung(input));
-  if (isReleased || !observed.some(({ phase }) => phase === "running")) return { ...decision, steps };
-  const drain: Step = { do: "drain", reason: message };
-  return { ...decision, steps: [drain, ...steps], requeueMs: drainRequeueMs };
-}
-
-/** The requests in flight get no answer any more: the engine of a slot that stays would be restarted for that. */
-export function isHung(input: SlotInput): boolean {
-  const { demand, now, spec } = input;
-  const sinceByteMs = now.getTime() - at(demand.lastByteAt ?? demand.lastRequestAt);
-  const isOverdue = spec !== undefined && sinceByteMs > spec.probe.hungSeconds * 1000;
-  return isOverdue && running(input).every((process) => isUnhealthy(input, process));
+  const result = { severity: "leaving", reason, message } as const;
+  if (!observed.some(({ phase }) => phase === "running")) return { ...result, steps: stop(observed, message) };
+  const since = began === undefined ? undefined : at(began.at);
+  return { ...result, ...drain(input, { processes: observed, message, since, deadline: undefined }) };
 }
 
 function leavingReason(group: SlotInput["group"]): string {
@@ -85,7 +72,7 @@ function leavingMessage(group: SlotInput["group"]): string {
 }
 
 /** The slot would be started, and its group has no place for it. */
-export function ungranted(input: ProcessInput): Decision | undefined {
+export function ungranted(input: ProcessInput): Verdict | undefined {
   const { group, slot } = input;
   if (group === undefined || slot.observed.length > 0 || needsStart(input).length === 0) return undefined;
   const { grant } = group;
@@ -108,24 +95,24 @@ export function ungranted(input: ProcessInput): Decision | undefined {
 }
 
 /** The group can never have a place for the slot as both are declared: only an edit helps. */
-export function withoutPlace({ group }: Pick<SlotInput, "group">): Decision | undefined {
+export function withoutPlace({ group }: Pick<SlotInput, "group">): Verdict | undefined {
   if (group?.grant.state !== "waiting" || !group.grant.isHopeless) return undefined;
   const { message } = group.grant;
-  return { state: "error", conditionSet: "stalled", reason: groupFullReason, message, steps: [] };
+  return { severity: "stalled", reason: groupFullReason, message, steps: [] };
 }
 
-function waiting(reason: string, message: string): Decision {
-  return { state: "offline", conditionSet: "waiting", reason, message, steps: [{ do: "wait", reason: message }] };
+function waiting(reason: string, message: string): Verdict {
+  return { severity: "waiting", reason, message, steps: [{ do: "wait", reason: message }] };
 }
 
 /** The group is lent: no request loads the slot, and gateways refuse its requests. */
-export function lent(input: SlotInput): Decision | undefined {
+export function lent(input: SlotInput): Verdict | undefined {
   const { group, want, observed, spec } = input;
   if (group?.grant.state !== "lent" || observed.length > 0 || !canMove(wasState(input), "offline")) return undefined;
   if (!want.load && !isOnCall(want)) return undefined;
   const message = lentMessage(group.name, group.grant.until);
   if (spec?.load === "always") return waiting(lentReason, message);
-  return { state: "offline", conditionSet: "offline", reason: lentReason, message, steps: [] };
+  return { severity: "off", reason: lentReason, message, steps: [] };
 }
 
 function lentMessage(group: string, until: string): string {
@@ -143,7 +130,7 @@ const reservedRequeueMs = 5000;
  * Another slot that is being loaded takes the memory that is free, or the slot has its place in its group, and what another
  * slot has left is not free yet: no start would succeed, and it is no failure of this slot.
  */
-export function memoryAwaited(input: SlotInput): Decision | undefined {
+export function memoryAwaited(input: SlotInput): Verdict | undefined {
   const { group, workloads, freedAt, observed, now } = input;
   if (observed.length > 0 || !isRefusal(workloads) || !canMove(wasState(input), "offline")) return undefined;
   if (workloads.reason === memoryReserved)

@@ -68,17 +68,11 @@ export function replacementAwaited(input: SlotInput): ReturnType<typeof roomAwai
 
 /** The decision with the reason for which the next model is not loaded. */
 export function withReplacement(input: SlotInput, decision: Decision): Decision {
-  if (decision.conditionSet !== "loaded") return decision;
+  if (decision.severity !== "loaded") return decision;
   const awaited = replacementAwaited(input);
   if (awaited === undefined) return decision;
   const { message, isHopeless } = awaited;
-  return isHopeless
-    ? { ...decision, conditionSet: "loadedStalled", reason: doesNotFit, message, steps: [] }
-    : {
-        ...decision,
-        conditionSet: "loadedProgressing",
-        reason: "GroupFull",
-        message,
-        steps: [{ do: "wait", reason: message }],
-      };
+  if (isHopeless) return { ...decision, severity: "stalled", reason: doesNotFit, message, steps: [] };
+  const steps = [{ do: "wait", reason: message }] as const;
+  return { ...decision, severity: "progressing", reason: "GroupFull", message, steps };
 }

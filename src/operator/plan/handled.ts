@@ -25,14 +25,14 @@ function isSettled(input: SlotInput, decision: Decision, request: SlotRequest): 
   switch (kind) {
     case "restart":
       return (
-        decision.conditionSet === "loaded" &&
+        decision.severity === "loaded" &&
         !input.observed.some((process) => wasThere(input, process, request.requestedAt))
       );
     case "load":
       // For an on-demand slot it counts as use until a request does, or its idle time is over.
       return isOnDemand
-        ? decision.conditionSet === "offline" || at(input.demand.lastRequestAt) > requestedAtMs
-        : decision.conditionSet === "loaded";
+        ? decision.severity === "off" || at(input.demand.lastRequestAt) > requestedAtMs
+        : decision.severity === "loaded";
     case "unload": {
       const load = Math.max(at(requestOf(input, "load")?.requestedAt), at(requestOf(input, "restart")?.requestedAt));
       if (load > requestedAtMs) return true;

@@ -1,33 +1,22 @@
 import { stepProcess, type Step } from "../../api/plan.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
-import {
-  failuresInForce,
-  isMainServing,
-  needsStart,
-  nextProbe,
-  running,
-  start,
-  startOf,
-  workloadsOf,
-} from "./facts.ts";
+import { failuresInForce, needsStart, nextProbe, running, start, startOf, workloadsOf } from "./facts.ts";
 import { healthOf, type SlotInput } from "./input.ts";
-import type { Decision } from "./decision.ts";
-import { isServedByOthers, type ProcessInput } from "./processes.ts";
+import type { ProcessInput } from "./processes.ts";
 import { isSameProcess, processName } from "../../api/process-ref.ts";
+import type { Verdict } from "./verdict.ts";
 import { idleInMs } from "./wanted.ts";
 
 /** A wanted process does not run. */
-export function notRunning(input: ProcessInput): Decision | undefined {
+export function notRunning(input: ProcessInput): Verdict | undefined {
   const starts = needsStart(input);
   if (starts.length === 0) return undefined;
   const failures = failuresInForce(input);
   const reason =
     failures > 0 ? `try again after failure ${failures}` : input.want.load ? input.want.reason : "it is wanted";
-  const isServing = isServedByOthers(input);
-  const first = input.pullsAfterStart === true ? "pulling" : "starting";
   return {
-    state: isServing ? "ready" : first,
-    conditionSet: isServing ? "loadedProgressing" : "progressing",
+    severity: "progressing",
+    phase: input.pullsAfterStart === true ? "pulling" : "starting",
     reason: "Starting",
     message: reason,
     steps: [...pins(input), ...leases(input, starts), ...starts.map((workload) => start(workload, reason))],
@@ -48,14 +37,12 @@ function leases({ unleased }: SlotInput, starts: readonly Workload[]): Step[] {
 }
 
 /** A foreign change is corrected without a restart. */
-export function drifted(input: ProcessInput): Decision | undefined {
+export function drifted(input: ProcessInput): Verdict | undefined {
   const process = running(input).find(({ drift }) => drift !== undefined);
   const workload = workloadsOf(input).find((each) => process !== undefined && isSameProcess(each, process));
   if (process?.drift === undefined || workload === undefined) return undefined;
-  const isServing = isMainServing(input.slot);
   return {
-    state: isServing ? "ready" : "starting",
-    conditionSet: isServing ? "loadedRetrying" : "progressing",
+    severity: "progressing",
     ...process.drift,
     steps: [{ do: "repair", ...stepProcess(workload), reason: process.drift.message }],
     requeueMs: 0,
@@ -68,18 +55,13 @@ function loadingRequeueMs(input: SlotInput, process: Observed): number {
 }
 
 /** A process was asked for, and its program has not begun: no time to become healthy runs yet. */
-export function pending(input: ProcessInput): Decision | undefined {
+export function pending(input: ProcessInput): Verdict | undefined {
   const process = running(input).find((each) => each.pending !== undefined);
   if (process?.pending === undefined) return undefined;
   const { reason, message, isStuck } = process.pending;
-  const isServing = isServedByOthers(input);
-  const conditionSets = isServing
-    ? (["loadedProgressing", "loadedRetrying"] as const)
-    : (["progressing", "retrying"] as const);
   return {
     // The runtime still fetches or prepares the process: `starting` begins with its program.
-    state: isServing ? "ready" : isStuck ? "error" : "pulling",
-    conditionSet: conditionSets[isStuck ? 1 : 0],
+    ...(isStuck ? { severity: "retrying" } : { severity: "progressing", phase: "pulling" }),
     reason,
     message,
     steps: [{ do: "wait", reason: message }],
@@ -88,40 +70,39 @@ export function pending(input: ProcessInput): Decision | undefined {
 }
 
 /** A process has been started and is not ready yet. */
-export function coming(input: ProcessInput): Decision | undefined {
+export function coming(input: ProcessInput): Verdict | undefined {
   const process = running(input).find((each) => healthOf(input, each)?.isWarm !== true);
   if (process === undefined) return undefined;
   const health = healthOf(input, process);
-  const isServing = isServedByOthers(input);
-  const decision = (state: "starting" | "warming", message: string, step: Step): Decision => ({
-    state: isServing ? "ready" : state,
-    conditionSet: isServing ? "loadedProgressing" : "progressing",
-    reason: state === "starting" ? "Starting" : "Warming",
+  const verdict = (phase: "starting" | "warming", message: string, step: Step): Verdict => ({
+    severity: "progressing",
+    phase,
+    reason: phase === "starting" ? "Starting" : "Warming",
     message,
     steps: [step],
     requeueMs: loadingRequeueMs(input, process),
   });
   if (!process.isListening) {
     const message = `the ${processName(process)} process does not listen on port ${process.port} yet`;
-    return decision("starting", message, { do: "wait", reason: message });
+    return verdict("starting", message, { do: "wait", reason: message });
   }
   if (health?.isHealthy !== true) {
     const message = "the engine loads its model";
-    return decision("warming", message, { do: "wait", reason: message });
+    return verdict("warming", message, { do: "wait", reason: message });
   }
   const why = health.message === "" ? "the probe passed" : `the last try failed: ${health.message}`;
   const proof = "a first request proves that the model answers";
   const message = health.message === "" ? proof : `${proof}; ${why}`;
   const restMs = (health.warmUpAt?.getTime() ?? 0) - input.now.getTime();
   if (health.warmUpAt === undefined || restMs <= 0) {
-    return decision("warming", message, { do: "warm", ...stepProcess(process), reason: why });
+    return verdict("warming", message, { do: "warm", ...stepProcess(process), reason: why });
   }
   const step = { do: "wait", reason: `${why}; next try`, until: health.warmUpAt.toISOString() } as const;
-  return { ...decision("warming", message, step), requeueMs: restMs };
+  return { ...verdict("warming", message, step), requeueMs: restMs };
 }
 
 /** Every wanted process runs and answers: the last rule, which always applies. */
-export function loaded(input: ProcessInput): Decision {
+export function loaded(input: ProcessInput): Verdict {
   const { spec } = input;
   const now = input.now.getTime();
   const soonest = [spec === undefined ? 5000 : nextProbe(now, spec) - now, idleInMs(input.slot)];
@@ -129,15 +110,8 @@ export function loaded(input: ProcessInput): Decision {
   if (input.lacking !== undefined && input.process.role === "main") {
     const message = `${input.lacking} of ${input.spec?.replicas ?? 1} replicas find no port: every engine port is taken`;
     const steps: Step[] = [{ do: "wait", reason: message }];
-    return { state: "ready", conditionSet: "loadedRetrying", reason: "NoFreePort", message, steps, requeueMs: 5000 };
+    return { severity: "retrying", reason: "NoFreePort", message, steps, requeueMs: 5000 };
   }
   const held = input.held.ref === undefined ? "its command" : input.held.ref;
-  return {
-    state: "ready",
-    conditionSet: "loaded",
-    reason: "Loaded",
-    message: `${held} is loaded`,
-    steps: [],
-    requeueMs,
-  };
+  return { severity: "loaded", reason: "Loaded", message: `${held} is loaded`, steps: [], requeueMs };
 }

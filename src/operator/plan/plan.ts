@@ -1,6 +1,7 @@
 import { describeDiagnostics } from "../../api/diagnostic.ts";
+import type { SlotState } from "../../api/states.ts";
 import { backingOff, crashed, outdated, restarted, stalled, startupFailed, unhealthy, unreachable } from "./failing.ts";
-import type { Check } from "./facts.ts";
+import { wasState, type Check } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 import { lent, memoryAwaited, preempted, ungranted } from "./group.ts";
 import { withReplacement } from "./growth.ts";
@@ -10,11 +11,11 @@ import { notPrepared } from "./preparing.ts";
 import { swapping } from "./swapping.ts";
 import { runtimeUnreachable } from "./unreachable.ts";
 import { mustRestart, unloadingEnds } from "./replacing.ts";
-import { unannounced } from "./unannounced.ts";
 import { cannotLoad, noFreePort, notWanted, portConflict, refused } from "./unloading.ts";
 import { compose, type Judged } from "./compose.ts";
 import { processInputs, type ProcessCheck, type ProcessInput } from "./processes.ts";
-import type { Decision } from "./decision.ts";
+import { isServed, stateOf, type Decision } from "./decision.ts";
+import type { Verdict } from "./verdict.ts";
 
 /**
  * About the slot, in this order; first hit wins. A new rule is one function, one line here, one row in the table test.
@@ -54,37 +55,58 @@ const processChecks: readonly [name: string, check: ProcessCheck][] = [
 ];
 
 /** Decides. Pure: the same input gives the same decision, with its reasons. */
-export function plan(input: SlotInput): Decision & { readonly check: string } {
-  const { check, ...judged } = judge(input);
-  const { steps, ...decided } = withReplacement(input, unannounced(input, judged));
-  const decision = { ...decided, steps: [...learningSteps(input), ...steps], check };
+export function plan(input: SlotInput): Decision {
+  const { steps, ...decided } = withReplacement(input, announced(input, judge(input)));
+  const decision = { ...decided, steps: [...learningSteps(input), ...steps] };
   const againMs = input.onRequest?.requeueMs;
   if (againMs === undefined) return decision;
   return { ...decision, requeueMs: Math.min(decision.requeueMs ?? Infinity, againMs) };
 }
 
-function judge(input: SlotInput): Decision & { readonly check: string } {
-  for (const [check, decide] of checks) {
-    const decision = decide(input);
-    if (decision !== undefined) return { ...decision, check };
+function judge(input: SlotInput): Decision {
+  for (const [check, judged] of checks) {
+    const verdict = judged(input);
+    if (verdict === undefined) continue;
+    const served = isServed(input, verdict.steps);
+    return { ...verdict, state: stateOf(verdict, served), isServed: served, check };
   }
   const [first, ...others] = processInputs(input).map((own) => judgeProcess(own));
   if (first === undefined) throw new Error(`slot ${input.name} is wanted and has no process`);
-  return others.length === 0 && input.before?.status.processFailures === undefined
-    ? { ...first.decision, check: first.check }
-    : compose(input, [first, ...others]);
+  return compose(input, [first, ...others]);
 }
 
 function judgeProcess(input: ProcessInput): Judged {
-  for (const [rank, [check, decide]] of processChecks.entries()) {
-    const decision = decide(input);
-    if (decision !== undefined) return { input, decision, check, rank };
+  for (const [rank, [check, judged]] of processChecks.entries()) {
+    const verdict = judged(input);
+    if (verdict !== undefined) return { input, verdict, check, rank };
   }
-  return { input, decision: loaded(input), check: "loaded", rank: processChecks.length };
+  return { input, verdict: loaded(input), check: "loaded", rank: processChecks.length };
 }
 
-function neverValid(input: SlotInput): Decision | undefined {
+/** The states from which a process is started: `starting` always follows them. */
+const beforeStart: ReadonlySet<SlotState> = new Set(["unloading", "pulling"]);
+
+/**
+ * An engine may be further than the published state allows: a Pod that has pulled its image itself, or an engine whose
+ * operator was killed before it could publish `starting`. Then `starting` is published first, and the next reconcile acts.
+ */
+function announced(input: SlotInput, decision: Decision): Decision {
+  const isAhead = decision.state === "warming" || decision.state === "ready";
+  if (!isAhead || decision.failure !== undefined || !beforeStart.has(wasState(input))) return decision;
+  const message = "its process has started";
+  return {
+    severity: "progressing",
+    state: "starting",
+    isServed: false,
+    reason: "Starting",
+    message,
+    steps: [{ do: "wait", reason: message }],
+    requeueMs: 0,
+    check: decision.check,
+  };
+}
+
+function neverValid(input: SlotInput): Verdict | undefined {
   if (input.spec !== undefined) return undefined;
-  const message = describeDiagnostics(input.diagnostics);
-  return { state: "error", conditionSet: "stalled", reason: "InvalidSpec", message, steps: [] };
+  return { severity: "stalled", reason: "InvalidSpec", message: describeDiagnostics(input.diagnostics), steps: [] };
 }

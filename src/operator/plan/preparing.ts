@@ -1,6 +1,7 @@
-import { isMainServing, wasState } from "./facts.ts";
+import { isServed } from "./decision.ts";
+import { wasState } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
-import type { Decision } from "./decision.ts";
+import type { Verdict } from "./verdict.ts";
 
 /** The reason for a fetch: another edit or request retries a failure that only a person could mend. */
 export function attemptOf({ specHash, requests }: Pick<SlotInput, "specHash" | "requests">): string {
@@ -14,18 +15,17 @@ export const notFetched = "NotFetched";
 export const notFound = "ModelNotFound";
 
 /** The next engine's preparation comes first: the running engine serves until it is done. */
-export function notPrepared(input: SlotInput): Decision | undefined {
+export function notPrepared(input: SlotInput): Verdict | undefined {
   const { unprepared: missing } = input;
   if (missing === undefined) return undefined;
-  const isServing = isMainServing(input);
   // Loading, ended and unloading processes are left to the following checks.
-  if (!isServing && (input.observed.length > 0 || isComing(input))) return undefined;
+  if ((input.observed.length > 0 || isComing(input)) && !isServed(input)) return undefined;
   if (missing.state !== "failed") {
     const { role, message } = missing;
     const step = missing.state === "absent" ? ({ do: "fetch", role, reason: message } as const) : undefined;
     return {
-      state: isServing ? "ready" : "pulling",
-      conditionSet: isServing ? "loadedProgressing" : "progressing",
+      severity: "progressing",
+      phase: "pulling",
       reason: "Pulling",
       message,
       steps: [step ?? { do: "wait", reason: message }],
@@ -33,10 +33,8 @@ export function notPrepared(input: SlotInput): Decision | undefined {
     };
   }
   const { reason, message, isTerminal } = missing;
-  const conditionSets = isServing ? (["loadedStalled", "loadedRetrying"] as const) : (["stalled", "retrying"] as const);
   return {
-    state: isServing ? "ready" : "error",
-    conditionSet: conditionSets[isTerminal ? 0 : 1],
+    severity: isTerminal ? "stalled" : "retrying",
     reason,
     message,
     steps: isTerminal ? [] : [{ do: "wait", reason: message }],

@@ -3,10 +3,10 @@ import type { PublishedSlot } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { healthOf, type SlotDemand, type SlotInput } from "./input.ts";
-import type { Decision } from "./decision.ts";
+import type { Verdict } from "./verdict.ts";
 import { publishedProcess, running, wasState, workloadsOf } from "./facts.ts";
 
-/** The input of a decision about one process: its own part of the slot's, with its own failures. */
+/** The input of a verdict about one process: its own part of the slot's, with its own failures. */
 export interface ProcessInput extends SlotInput {
   readonly process: ProcessRef;
   /** The whole input, for the state of the slot's other processes. */
@@ -14,7 +14,7 @@ export interface ProcessInput extends SlotInput {
 }
 
 /** One rule about one process. */
-export type ProcessCheck = (input: ProcessInput) => Decision | undefined;
+export type ProcessCheck = (input: ProcessInput) => Verdict | undefined;
 
 /** One input for each wanted or observed process. */
 export function processInputs(input: SlotInput): readonly ProcessInput[] {

@@ -3,15 +3,16 @@ import { isSameProcess, processName } from "../../api/process-ref.ts";
 import type { Observed } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { at, requestOf } from "./input.ts";
-import type { Decision } from "./decision.ts";
+import { drain } from "./drain.ts";
 import { replacementAwaited } from "./growth.ts";
 import { publishedProcess, start, stop, wasState, wasThere, workloadsOf } from "./facts.ts";
 import { answering, hasReplicas, isUnhealthy, isServedByOthers, processInput, type ProcessInput } from "./processes.ts";
 import { specChange } from "./spec-change.ts";
-import { changed, drained, leave, unloadingSince } from "./unloading.ts";
+import { changed, leave, stopDeadline, unloadingSince } from "./unloading.ts";
+import type { Verdict } from "./verdict.ts";
 
 /** The running process differs from the wanted workload. */
-export function mustRestart(input: ProcessInput): Decision | undefined {
+export function mustRestart(input: ProcessInput): Verdict | undefined {
   const message = restartReason(input);
   const [process] = input.observed;
   if (message === undefined || process === undefined) return undefined;
@@ -19,9 +20,9 @@ export function mustRestart(input: ProcessInput): Decision | undefined {
   // The last replica that answered fails its probes: the rule for failing engines ends it, and its successor is the new
   // workload.
   if (hasReplicas(input) && !isServedByOthers(input) && isUnhealthy(input.slot, process)) return undefined;
-  const decision = replace(input, process, message);
-  if (!decision.steps.some((step) => step.do === "stop")) return decision;
-  return { ...decision, steps: [...decision.steps, ...workloadsOf(input).map((workload) => start(workload, message))] };
+  const verdict = replace(input, process, message);
+  if (!verdict.steps.some((step) => step.do === "stop")) return verdict;
+  return { ...verdict, steps: [...verdict.steps, ...workloadsOf(input).map((workload) => start(workload, message))] };
 }
 
 /** Why that process must be stopped or restarted. */
@@ -49,14 +50,12 @@ function restartReason(input: ProcessInput): string | undefined {
  * Replaces one process. Where others answer for the slot meanwhile it stays ready; else all of it is unloaded. A
  * process that was never published is stopped at once.
  */
-function replace(input: ProcessInput, process: Observed, message: string): Decision {
+function replace(input: ProcessInput, process: Observed, message: string): Verdict {
   const isServed = isServedByOthers(input);
   if (!isServed && (wasState(input) === "unloading" || !mayStopAlone(input)))
     return leave(input.slot, [process], changed, message);
-  const isWarming = wasState(input) === "warming";
-  const result = isServed
-    ? ({ state: "ready", conditionSet: "loadedProgressing", reason: changed, message } as const)
-    : ({ state: isWarming ? "warming" : "starting", conditionSet: "progressing", reason: changed, message } as const);
+  const phase = wasState(input) === "warming" ? "warming" : "starting";
+  const result = { severity: "progressing", phase, reason: changed, message } as const;
   const known = publishedProcess(input, process);
   const since = known?.drainingSince;
   const isAtWork = process.phase === "running" && (known?.isReady === true || since !== undefined);
@@ -65,13 +64,14 @@ function replace(input: ProcessInput, process: Observed, message: string): Decis
   // A draining process is used again where no other answers any more.
   if (isAnswering && (!isServed || (since === undefined && !mayLeave(input)))) {
     const reason = "another replica is replaced first: this one still answers";
-    return { ...result, state: "ready", conditionSet: "loadedProgressing", steps: [{ do: "wait", reason }] };
+    return { ...result, steps: [{ do: "wait", reason }] };
   }
   const began = since === undefined ? undefined : at(since);
-  const decision = { ...result, ...drained(input, [process], message, began, input.process) };
+  const deadline = stopDeadline(input, began);
+  const drained = drain(input, { processes: [process], message, since: began, deadline, only: input.process });
   // Published only now: a second reconcile sees whether any gateway must be waited for. Without a gateway no event
   // would cause it.
-  return { requeueMs: 0, ...decision, ...(since === undefined ? { requeueMs: 0 } : {}) };
+  return { ...result, requeueMs: 0, ...drained, ...(since === undefined ? { requeueMs: 0 } : {}) };
 }
 
 /** A second process beside a loading one is stopped without the rest of the slot; so is a replica. */
@@ -120,7 +120,7 @@ function publishedChange(input: ProcessInput): string | undefined {
  * A published `unloading` is completed, even if the slot is wanted again meanwhile. A process that ends then was
  * stopped, possibly by the previous operator: that is no failure.
  */
-export function unloadingEnds(input: ProcessInput): Decision | undefined {
+export function unloadingEnds(input: ProcessInput): Verdict | undefined {
   if (wasState(input) !== "unloading") return undefined;
   // A process that was started since is the next one, of which no status could be written yet.
   const since = unloadingSince(input)?.at;

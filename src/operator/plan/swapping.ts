@@ -1,22 +1,21 @@
-import type { Step } from "../../api/plan.ts";
 import { isSameProcess } from "../../api/process-ref.ts";
 import { isAvailable } from "../../api/states.ts";
 import { isRefusal } from "../../engines/engine.ts";
-import type { Decision } from "./decision.ts";
-import { stopAfterUse, wasState, workloadsOf } from "./facts.ts";
-import { drainRequeueMs, isHung } from "./group.ts";
+import { drain } from "./drain.ts";
+import { wasState, workloadsOf } from "./facts.ts";
 import { replacementAwaited } from "./growth.ts";
-import type { SlotInput } from "./input.ts";
+import { at, type SlotInput } from "./input.ts";
 import { swappingReason } from "./on-request.ts";
 import { unloadingSince } from "./unloading.ts";
+import type { Verdict } from "./verdict.ts";
 
 /**
  * The loaded model leaves for the chosen one. Gateways send no new request once they know; requests in flight are waited
  * for without a limit, unless the engine hangs: no request is lost to a swap. All engines of a slot hold one model at
  * any time, also where it has replicas.
  */
-export function swapping(input: SlotInput): Decision | undefined {
-  const { onRequest, before, demand, held } = input;
+export function swapping(input: SlotInput): Verdict | undefined {
+  const { onRequest, before, held } = input;
   if (onRequest === undefined || isRefusal(input.workloads)) return undefined;
   const leaving = input.observed.filter(
     (process) => !workloadsOf(input).some((each) => isSameProcess(each, process) && each.hash === process.hash),
@@ -28,12 +27,9 @@ export function swapping(input: SlotInput): Decision | undefined {
   const loaded = before?.status.model.ref;
   if (began === undefined && (loaded === undefined || loaded === held.ref)) return undefined;
   const message = began?.message ?? messageOf(input, loaded);
-  const steps = stopAfterUse(input, leaving, message);
-  const decision = { state: "unloading", conditionSet: "unloading", reason: swappingReason, message } as const;
-  const isDrained = demand.inFlight === 0 && demand.seenRevision >= (before?.revision ?? 0);
-  if (began !== undefined && (isDrained || isHung(input))) return { ...decision, steps };
-  const drain: Step = { do: "drain", reason: message };
-  return { ...decision, steps: [drain, ...steps], requeueMs: drainRequeueMs };
+  const since = began === undefined ? undefined : at(began.at);
+  const drained = drain(input, { processes: leaving, message, since, deadline: undefined });
+  return { severity: "leaving", reason: swappingReason, message, ...drained };
 }
 
 function messageOf({ onRequest, held }: SlotInput, loaded: string | undefined): string {

@@ -1,5 +1,5 @@
-import { at, healthOf, type SlotInput } from "./input.ts";
-import type { Decision } from "./decision.ts";
+import { at, type SlotInput } from "./input.ts";
+import type { Verdict } from "./verdict.ts";
 
 export const unreachableReason = "RuntimeUnavailable";
 /** A restarting daemon is back within this time; requests wait that long (DECISIONS 9). */
@@ -10,18 +10,11 @@ const laterRetryMs = 30_000;
  * The runtime does not answer. Nothing is started, stopped or counted as a failure; an engine that still answers its
  * probe stays in service, and the others report the reason.
  */
-export function runtimeUnreachable(input: SlotInput): Decision | undefined {
+export function runtimeUnreachable(input: SlotInput): Verdict | undefined {
   if (input.runtimeError === undefined) return undefined;
   if (!input.want.load && input.observed.length === 0) return undefined;
-  const isServing =
-    input.observed.length > 0 &&
-    input.observed.every((process) => {
-      const health = healthOf(input, process);
-      return health?.isWarm === true && health.isHealthy;
-    });
   return {
-    state: isServing ? "ready" : "error",
-    conditionSet: isServing ? "loadedRetrying" : "retrying",
+    severity: "retrying",
     reason: unreachableReason,
     message: input.runtimeError,
     steps: [{ do: "wait", reason: `${input.runtimeError}; it must answer first` }],

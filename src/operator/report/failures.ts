@@ -5,6 +5,7 @@ import { failuresInForce, isOtherModel } from "../plan/facts.ts";
 import { steadyMs } from "../plan/failing.ts";
 import { processInput } from "../plan/processes.ts";
 import { runtimeUnreachableUntil, unreachableReason } from "../plan/unreachable.ts";
+import { isHindered, type Verdict } from "../plan/verdict.ts";
 import { backoffMs, type Backoff } from "../plan/backoff.ts";
 
 type Failures = Pick<SlotStatus, "failures" | "lastError" | "nextRetryAt">;
@@ -20,10 +21,10 @@ export function failuresOf(
 ): Failures & Pick<SlotStatus, "processFailures"> {
   const { parts } = decision;
   if (parts === undefined) return { ...ownFailures(input, decision, backoff), ...keptFailures(input, decision) };
-  const all = parts.map(({ decision: part, role, ordinal }) => ({
+  const all = parts.map(({ verdict, role, ordinal }) => ({
     role,
     ordinal,
-    ...ownFailures(processInput(input, { role, ordinal }), part, backoff),
+    ...ownFailures(processInput(input, { role, ordinal }), verdict, backoff),
   }));
   const [only, ...others] = all;
   if (only !== undefined && others.length === 0) {
@@ -36,8 +37,8 @@ export function failuresOf(
   const lastError = all
     .flatMap((each) => each.lastError ?? [])
     .reduce<SlotStatus["lastError"]>((one, other) => (at(one?.time) > at(other.time) ? one : other), undefined);
-  const isRetried = decision.conditionSet === "retrying" || decision.conditionSet === "loadedRetrying";
-  const [nextRetryAt] = isRetried ? all.flatMap((each) => each.nextRetryAt ?? []).toSorted() : [];
+  const [nextRetryAt] =
+    decision.severity === "retrying" ? all.flatMap((each) => each.nextRetryAt ?? []).toSorted() : [];
   const failed = all.filter((each) => each.failures > 0 || each.lastError !== undefined);
   return {
     failures,
@@ -48,14 +49,14 @@ export function failuresOf(
 }
 
 /** While the slot is judged as one, its processes' earlier failures keep counting. */
-function keptFailures(input: SlotInput, decision: Decision): Pick<SlotStatus, "processFailures"> {
+function keptFailures(input: SlotInput, decision: Verdict): Pick<SlotStatus, "processFailures"> {
   const kept = isHistory(input, decision)
     ? []
     : (input.before?.status.processFailures ?? []).filter((each) => failuresInForce(processInput(input, each)) > 0);
   return kept.length === 0 ? {} : { processFailures: kept };
 }
 
-function ownFailures(input: SlotInput, decision: Decision, backoff: Backoff): Failures {
+function ownFailures(input: SlotInput, decision: Verdict, backoff: Backoff): Failures {
   const { count, lastError } = countFailures(input, decision);
   const nextRetryAt = retryAt(input, decision, count, backoff);
   return {
@@ -67,49 +68,34 @@ function ownFailures(input: SlotInput, decision: Decision, backoff: Backoff): Fa
 
 function countFailures(
   input: SlotInput,
-  decision: Decision,
+  decision: Verdict,
 ): { readonly count: number; readonly lastError: SlotStatus["lastError"] } {
   const before = input.before?.status;
   const inForce = failuresInForce(input);
   const error = { reason: decision.reason, message: decision.message.slice(0, 2000), time: input.now.toISOString() };
   if (decision.failure !== undefined) return { count: decision.failure.isSteady ? 1 : inForce + 1, lastError: error };
-  const isNews = hasErrorCause[decision.conditionSet] && before?.lastError?.message !== error.message;
+  const isNews = isHindered(decision) && before?.lastError?.message !== error.message;
   // An error before the last recovery is history: the transitions have it.
   if (isHistory(input, decision) || isOtherModel(input)) return { count: 0, lastError: undefined };
   return { count: inForce, lastError: isNews ? error : before?.lastError };
 }
 
-/** Condition sets whose cause is an error; the others only keep an earlier one. */
-const hasErrorCause: Readonly<Record<Decision["conditionSet"], boolean>> = {
-  offline: false,
-  paused: false,
-  waiting: false,
-  progressing: false,
-  loaded: false,
-  unloading: false,
-  retrying: true,
-  stalled: true,
-  loadedProgressing: false,
-  loadedRetrying: true,
-  loadedStalled: true,
-};
-
 /**
  * Earlier failures no longer count: the slot and every process of it have been ready for long, or the slot is not
  * wanted any more.
  */
-function isHistory(input: SlotInput, { conditionSet, reason }: Decision): boolean {
-  if (conditionSet === "offline" && (reason === "NotConfigured" || reason === "Disabled")) return true;
+function isHistory(input: SlotInput, { severity, reason }: Verdict): boolean {
+  if (severity === "off" && (reason === "NotConfigured" || reason === "Disabled")) return true;
   const readySince = input.before?.status.readySince;
-  if (conditionSet !== "loaded" || readySince === undefined) return false;
+  if (severity !== "loaded" || readySince === undefined) return false;
   const youngest = Math.max(at(readySince), ...input.observed.map(({ startedAt }) => startedAt.getTime()));
   return input.now.getTime() - youngest >= steadyMs;
 }
 
-function retryAt(input: SlotInput, decision: Decision, failures: number, backoff: Backoff): string | undefined {
+function retryAt(input: SlotInput, decision: Verdict, failures: number, backoff: Backoff): string | undefined {
   if (decision.failure !== undefined) {
     // A process that drains first is restarted as soon as it has ended.
-    if (decision.failure.isTerminal || decision.conditionSet === "unloading") return undefined;
+    if (decision.failure.isTerminal || decision.severity === "leaving") return undefined;
     const delay = decision.failure.isSteady ? 0 : backoffMs(failures, backoff);
     return new Date(input.now.getTime() + delay).toISOString();
   }
@@ -117,6 +103,5 @@ function retryAt(input: SlotInput, decision: Decision, failures: number, backoff
   if (input.unprepared?.state === "failed" && decision.reason === input.unprepared.reason)
     return input.unprepared.retryAt?.toISOString();
   const planned = input.before?.status.nextRetryAt;
-  const isWaiting = decision.conditionSet === "retrying" || decision.conditionSet === "loadedRetrying";
-  return isWaiting && failures > 0 ? planned : undefined;
+  return decision.severity === "retrying" && failures > 0 ? planned : undefined;
 }

@@ -4,7 +4,6 @@ import { operatorMetrics as families } from "../../api/metrics/operator.ts";
 import { slotStates } from "../../api/states.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import { GroupMetrics } from "./group-metrics.ts";
-import type { IllegalTransition } from "./illegal-transitions.ts";
 import type { WorkQueue } from "../queue.ts";
 import type { MemoryLeft } from "../../lib/memory-left.ts";
 import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
@@ -37,7 +36,6 @@ export class OperatorMetrics {
   readonly #reconciles: ValueFamily<"kind" | "outcome">;
   readonly #duration: HistogramFamily<"kind">;
   readonly #transitions: ValueFamily<"slot" | "to">;
-  readonly #illegal: ValueFamily<"slot">;
   readonly #restarts: ValueFamily<"slot" | "reason">;
   readonly #failures: ValueFamily<"slot">;
   readonly #repairs: ValueFamily<"slot" | "reason">;
@@ -67,7 +65,6 @@ export class OperatorMetrics {
     for (const kind of reconciledKinds) this.#reconciles.series({ kind, outcome: "error" });
     this.#duration = page.histogram(families.reconcileDuration);
     this.#transitions = page.values(families.transitions);
-    this.#illegal = page.values(families.illegalTransitions);
     this.#restarts = page.values(families.restarts);
     this.#failures = page.values(families.failures);
     this.#repairs = page.values(families.repairs);
@@ -109,7 +106,6 @@ export class OperatorMetrics {
     }
     const restarts = after.status.counters.restarts - (before?.status.counters.restarts ?? 0);
     this.#restarted(after, before, restarts);
-    this.#illegal.series({ slot });
     this.#failures.set({ slot }, after.status.failures);
     for (const state of slotStates) this.#state.set({ slot, state }, after.status.state === state ? 1 : 0);
     const mains = after.status.processes.filter(({ role }) => role === "main");
@@ -153,10 +149,6 @@ export class OperatorMetrics {
     this.#repairs.add({ slot, reason });
   }
 
-  countIllegalTransition({ slot }: Pick<IllegalTransition, "slot">): void {
-    this.#illegal.add({ slot });
-  }
-
   /** `last`: its last published state. */
   deleted(slot: string, last: PublishedSlot | undefined): void {
     for (const device of devicesIn(last)) this.#memory.remove({ slot, device });
@@ -166,7 +158,6 @@ export class OperatorMetrics {
     for (const reason of ["Paused", "Renamed"]) this.#repairs.remove({ slot, reason });
     for (const reason of this.#reasons.get(slot) ?? []) this.#restarts.remove({ slot, reason });
     this.#reasons.delete(slot);
-    this.#illegal.remove({ slot });
     this.#failures.remove({ slot });
     for (const to of slotStates) this.#transitions.remove({ slot, to });
     for (const phase of ["pull", "start", "warm"]) this.#load.remove({ slot, phase });

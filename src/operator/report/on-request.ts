@@ -3,6 +3,7 @@ import type { FailedRef } from "../../api/on-request.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { backoffMs, type Backoff } from "../plan/backoff.ts";
 import type { Decision } from "../plan/decision.ts";
+import { isHindered } from "../plan/verdict.ts";
 import { at, type SlotInput } from "../plan/input.ts";
 
 /** Before a model is tried again that another one replaced. */
@@ -19,21 +20,18 @@ export function onRequestStatus(input: SlotInput, decision: Decision, backoff: B
 
 function failureOfChosen(
   { onRequest, held, before, now }: SlotInput,
-  { conditionSet, reason, message, failure }: Decision,
+  { severity, isServed, reason, message, failure }: Decision,
   backoff: Backoff,
 ): FailedRef | undefined {
   const known = onRequest?.failed.find(({ ref }) => ref === held.ref);
-  const isStalled = conditionSet === "stalled" || conditionSet === "loadedStalled";
   const isServedByIt = before?.status.model.ref === held.ref && before?.status.processes.length !== 0;
-  const isNews =
-    conditionSet === "retrying" ||
-    conditionSet === "stalled" ||
-    ((conditionSet === "loadedRetrying" || conditionSet === "loadedStalled") && !isServedByIt);
-  if (conditionSet === "loaded" || held.ref === undefined) return undefined;
+  const isNews = isHindered({ severity }) && !(isServed && isServedByIt);
+  if (severity === "loaded" || held.ref === undefined) return undefined;
   if (!isNews) return known;
   // One failure is published several times.
   if (failure === undefined && known?.reason === reason && at(known.retryAt) > now.getTime()) return known;
   const failures = (known?.failures ?? 0) + 1;
+  const isStalled = severity === "stalled";
   const waitMs = isStalled ? backoff.limitMs : Math.max(leastRetryMs, backoffMs(failures, backoff));
   return {
     ref: held.ref,

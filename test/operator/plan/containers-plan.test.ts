@@ -39,7 +39,7 @@ const workloads = { reason: "NotFetched", message: "m is not on this machine yet
 const idle = { load: false, reason: "ScaledToZero", message: "no request needs it" } as const;
 
 const keeping = { model: { default: "tiny", keepContext: {} } };
-const unloading = "notWanted: unloading unloading Unloaded: unloaded by request at 2026-01-01T00:00:01.000Z";
+const unloading = "notWanted: unloading leaving Unloaded: unloaded by request at 2026-01-01T00:00:01.000Z";
 const change = { at, from: "ready", to: "unloading", reason: "Unloaded", message: "asked" } as const;
 const unload = { schema: 1, slot: "primary", kind: "unload", token: "t", specHash: "spec-1" } as const;
 const unloaded = {
@@ -71,21 +71,21 @@ const tables: Readonly<Record<string, Rows>> = {
     ],
     "the next image is not here, the old engine serves": [
       { ...earlier, unprepared: absent },
-      "unprepared: ready loadedProgressing Pulling: x is not here",
+      "unprepared: ready progressing Pulling: x is not here",
       "fetch main; again in 0.02 s",
     ],
     "the next image comes while the old engine serves": [
       { ...earlier, unprepared: fetching },
-      "unprepared: ready loadedProgressing Pulling: x is fetched",
+      "unprepared: ready progressing Pulling: x is fetched",
       "wait; again in 5 s",
     ],
     "the next image cannot be had, the old engine serves": [
       { ...earlier, unprepared: gone },
-      "unprepared: ready loadedStalled ImageNotFound: x is refused",
+      "unprepared: ready stalled ImageNotFound: x is refused",
     ],
     "the next pull was cut, the old engine serves": [
       { ...earlier, unprepared: cut },
-      "unprepared: ready loadedRetrying PullFailed: x is refused",
+      "unprepared: ready retrying PullFailed: x is refused",
       "wait; again in 5 s",
     ],
     "an engine that still loads is let go of for one whose image comes": [
@@ -95,7 +95,7 @@ const tables: Readonly<Record<string, Rows>> = {
         health: { main: cold },
         unprepared: fetching,
       },
-      "mustRestart: unloading unloading Changed: the file of its model, its image or its program has changed",
+      "mustRestart: unloading leaving Changed: the file of its model, its image or its program has changed",
       "stop main, start main 8081 /bin/llama-server --port 8081",
     ],
     "a model is not here": [
@@ -109,18 +109,18 @@ const tables: Readonly<Record<string, Rows>> = {
     ],
     "the next model comes while the old engine serves": [
       { ...running(), workloads, unprepared: { ...fetching, model } },
-      "unprepared: ready loadedProgressing Pulling: x is fetched",
+      "unprepared: ready progressing Pulling: x is fetched",
       "wait; again in 5 s",
     ],
     "a slot without requests is offline, not failed: the next request has its model fetched": [
       { workloads, want: idle },
-      "notWanted: offline offline ScaledToZero: no request needs it",
+      "notWanted: offline off ScaledToZero: no request needs it",
     ],
   },
   "the plan while a runtime does not answer": {
     "what answers stays in service": [
       { ...running(), runtimeError },
-      `runtimeUnreachable: ready loadedRetrying ${silent}`,
+      `runtimeUnreachable: ready retrying ${silent}`,
       "wait (the daemon is silent; it must answer first); again in 1 s",
     ],
     "what does not answer is not ready, and nothing is stopped": [
@@ -135,18 +135,18 @@ const tables: Readonly<Record<string, Rows>> = {
     ],
     "a slot that is not wanted is offline": [
       { runtimeError, spec: { enabled: false } },
-      "notWanted: offline offline Disabled: enabled is false",
+      "notWanted: offline off Disabled: enabled is false",
     ],
   },
   "the plan for a container": {
     "that somebody paused: it is resumed in place": [
       running({ isListening: false, drift: { reason: "Paused", message: "p" } }),
-      "drifted: ready loadedRetrying Paused: p",
+      "drifted: ready progressing Paused: p",
       "repair main; again in 0 s",
     ],
     "that somebody renamed: it gets its name back": [
       running({ drift: { reason: "Renamed", message: "r" } }),
-      "drifted: ready loadedRetrying Renamed: r",
+      "drifted: ready progressing Renamed: r",
       "repair main; again in 0 s",
     ],
     "that somebody restarted: it has failed, and is not stopped": [

@@ -73,27 +73,27 @@ const always = "notRunning: starting progressing Starting: it is always loaded";
 const waits =
   "wait until 104 s (failure 3 in a row; `berth slot restart primary` or an edit starts it at once; next try); " +
   "again in 4 s";
-const unloading = "notWanted: unloading unloading Disabled: enabled is false";
+const unloading = "notWanted: unloading leaving Disabled: enabled is false";
 
 const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, done?: string]>> = {
   "an always-loaded slot of which nothing runs is started": [input(), always, `${start}; again in 0.02 s`],
   "a disabled slot without processes is offline": [
     input({ spec: disabled }),
-    "notWanted: offline offline Disabled: enabled is false",
+    "notWanted: offline off Disabled: enabled is false",
   ],
   "a built-in without a manifest says NotConfigured": [
     input({ spec: disabled, isDeclared: false }),
-    "notWanted: offline offline NotConfigured: no manifest configures this slot",
+    "notWanted: offline off NotConfigured: no manifest configures this slot",
   ],
   "a slot whose manifest is gone and that runs nothing is deleted": [
     input({ isDeclared: false }),
-    "notWanted: offline offline Deleted: its manifest is gone",
+    "notWanted: offline off Deleted: its manifest is gone",
     "deleted",
   ],
   "disabling a ready slot drains it first": [
     input({ spec: disabled, ...serving }),
     unloading,
-    "drain until 130 s, stop main; again in 30 s",
+    "drain until 130 s, stop main; again in 5 s",
   ],
   "an unloading slot that every gateway has let go of is stopped": [
     input({ spec: disabled, ...unloadingSince(99), demand: demand() }),
@@ -103,12 +103,12 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   "an unloading slot with a request in flight waits until its deadline": [
     input({ spec: disabled, ...unloadingSince(90), demand: slow }),
     unloading,
-    "drain until 120 s, stop main; again in 20 s",
+    "drain until 120 s, stop main; again in 5 s",
   ],
   "an unloading slot of which a gateway does not know yet waits until its deadline": [
     input({ spec: disabled, ...unloadingSince(90), demand: demand({ seenRevision: 6 }) }),
     unloading,
-    "drain until 120 s, stop main; again in 20 s",
+    "drain until 120 s, stop main; again in 5 s",
   ],
   "past the deadline it is stopped whatever is in flight": [
     input({ spec: disabled, ...unloadingSince(60), demand: { ...slow, seenRevision: 0 } }),
@@ -130,7 +130,7 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   ],
   "what cannot be had keeps what runs": [
     input({ workloads: { reason: "ModelFileMissing", message: "/models/x.gguf is missing" }, ...serving }),
-    "refused: ready loadedStalled ModelFileMissing: /models/x.gguf is missing",
+    "refused: ready stalled ModelFileMissing: /models/x.gguf is missing",
   ],
   "no free port is waited for, not stalled": [
     input({ workloads: { reason: "NoFreePort", message: "every engine port is taken" } }),
@@ -139,7 +139,7 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   ],
   "a loaded slot whose next workload finds no port serves on": [
     input({ workloads: { reason: "NoFreePort", message: "every engine port is taken" }, ...serving }),
-    "noFreePort: ready loadedRetrying NoFreePort: every engine port is taken",
+    "noFreePort: ready retrying NoFreePort: every engine port is taken",
     "wait; again in 5 s",
   ],
   "memory that others hold is waited for, not stalled": [
@@ -149,22 +149,22 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   ],
   "a model that cannot fit leaves what runs alone, and says so": [
     input({ workloads: { reason: "DoesNotFit", message: "needs 90 GiB on CUDA0" }, ...serving }),
-    "refused: ready loadedStalled DoesNotFit: needs 90 GiB on CUDA0",
+    "refused: ready stalled DoesNotFit: needs 90 GiB on CUDA0",
   ],
   "an edit of what the engine is started with drains, stops and starts": [
     input({ held: { ref: "big", origin: "spec" }, workloads: [workload({ hash: "hash-2" })], ...serving }),
-    "mustRestart: unloading unloading Changed: the model changed from tiny to big",
-    `drain until 130 s, stop main, ${start}; again in 30 s`,
+    "mustRestart: unloading leaving Changed: the model changed from tiny to big",
+    `drain until 130 s, stop main, ${start}; again in 5 s`,
   ],
   "an engine that still loads is replaced without draining": [
     input({ workloads: [workload({ hash: "hash-2" })], ...coming("warming") }),
-    "mustRestart: unloading unloading Changed: the file of its model, its image or its program has changed",
+    "mustRestart: unloading leaving Changed: the file of its model, its image or its program has changed",
     `stop main, ${start}`,
   ],
   "a restart request restarts what started before it": [
     input({ requests: [request("restart", 50)], ...serving }),
-    "mustRestart: unloading unloading Changed: restart requested at 2026-01-01T00:00:50.000Z",
-    `drain until 130 s, stop main, ${start}; again in 30 s`,
+    "mustRestart: unloading leaving Changed: restart requested at 2026-01-01T00:00:50.000Z",
+    `drain until 130 s, stop main, ${start}; again in 5 s`,
   ],
   "a killed engine is an error with its cause, then cleared": [
     input({ before: published(), observed: [observed(killed)] }),
@@ -258,7 +258,7 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   ],
   "but not one that is busy answering": [
     input({ ...serving, health: unwell, demand: busy }),
-    "unhealthy: ready loadedRetrying Unhealthy: 3 probes failed: timeout",
+    "unhealthy: ready retrying Unhealthy: 3 probes failed: timeout",
     "wait (2 requests in flight may still be answered); again in 5 s",
   ],
   "a busy one that has sent nothing for hungSeconds is restarted": [
@@ -283,8 +283,8 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   ],
   "where requests are in flight it completes them first, as when it is unloaded, and has failed": [
     input({ before: published(), observed: [observed({ isListening: false })], health: lost(99), demand: busy }),
-    "unreachable: unloading unloading NotListening: the main process no longer listens on port 8081",
-    "drain until 130 s, stop main; fails; again in 30 s",
+    "unreachable: unloading leaving NotListening: the main process no longer listens on port 8081",
+    "drain until 130 s, stop main; fails; again in 5 s",
   ],
   "a ready engine whose socket has just gone may open it again": [
     input({
@@ -360,12 +360,12 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
       workloads: [workload(), workload({ role: "rerank", port: 8082, hash: "hash-r" })],
       observed: [observed(), observed({ role: "rerank", port: 8082, hash: "hash-r", ...killed })],
     }),
-    "crashed: ready loadedRetrying Signalled: killed by SIGKILL",
+    "crashed: ready retrying Signalled: killed by SIGKILL",
     "stop rerank (remove the exited process); fails after long; again in 0 s",
   ],
   "an on-demand slot without requests stays cold": [
     input({ spec: onDemand }),
-    "notWanted: offline offline ScaledToZero: no request needs it",
+    "notWanted: offline off ScaledToZero: no request needs it",
   ],
   "an on-demand slot whose port is another's says so before anybody asks for it": [
     input({ spec: { ...onDemand, port: 8081 }, conflicts: ownPort }),
@@ -382,7 +382,7 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
       before: published({ state: "unloading" }),
       observed: [observed({ phase: "exited", isListening: false })],
     }),
-    "notWanted: unloading unloading ScaledToZero: no request needs it",
+    "notWanted: unloading leaving ScaledToZero: no request needs it",
     "stop main",
   ],
   "held requests load it": [
@@ -402,19 +402,19 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   ],
   "an unload request keeps an always-loaded slot unloaded": [
     input({ requests: [request("unload", 50)] }),
-    "notWanted: offline offline Unloaded: unloaded by request at 2026-01-01T00:00:50.000Z",
+    "notWanted: offline off Unloaded: unloaded by request at 2026-01-01T00:00:50.000Z",
   ],
   "the reason of an unloaded slot names the caller, where callers are known": [
     input({ requests: [request("unload", 50, { requestedBy: "laptop" })] }),
-    "notWanted: offline offline Unloaded: unloaded by request of laptop at 2026-01-01T00:00:50.000Z",
+    "notWanted: offline off Unloaded: unloaded by request of laptop at 2026-01-01T00:00:50.000Z",
   ],
   "the reason of an on-demand slot that was unloaded names the caller, and that a request loads it": [
     input({ spec: onDemand, requests: [request("unload", 50, { requestedBy: "laptop" })] }),
-    "notWanted: offline offline UnloadedUntilRequest: unloaded by request of laptop at 2026-01-01T00:00:50.000Z; the next request loads it",
+    "notWanted: offline off UnloadedUntilRequest: unloaded by request of laptop at 2026-01-01T00:00:50.000Z; the next request loads it",
   ],
   "an on-demand slot that was loaded since is not said to be unloaded by hand, also after its gateway has gone": [
     input({ spec: onDemand, requests: [request("unload", 50)], ...startedAt(60) }),
-    "notWanted: offline offline ScaledToZero: no request needs it",
+    "notWanted: offline off ScaledToZero: no request needs it",
   ],
   "an edit after the unload request loads it again": [
     input({ requests: [request("unload", 50, { specHash: "older" })] }),

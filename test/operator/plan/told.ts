@@ -9,8 +9,8 @@ import { epoch } from "../fixture.ts";
  * failure is left out where it is the message. Times are seconds since the epoch of the tests.
  */
 export function decided(given: SlotInput): [said: string, done: string] {
-  const { check, state, conditionSet, reason, message, steps, ...rest } = plan(Object.freeze(given));
-  const { failure, requeueMs, isDeleted, parts: _parts, ...others } = rest;
+  const { check, state, severity, isServed: _isServed, reason, message, steps, ...rest } = plan(Object.freeze(given));
+  const { failure, requeueMs, isDeleted, phase: _phase, parts: _parts, ...others } = rest;
   assert.deepEqual(others, {});
   const done = [
     steps.map((step) => describe(step, message)).join(", "),
@@ -21,7 +21,7 @@ export function decided(given: SlotInput): [said: string, done: string] {
     isDeleted === true ? "deleted" : "",
   ];
   if (failure !== undefined) assert.deepEqual([failure.reason, failure.message], [reason, message]);
-  return [`${check}: ${state} ${conditionSet} ${reason}: ${message}`, done.filter((part) => part !== "").join("; ")];
+  return [`${check}: ${state} ${severity} ${reason}: ${message}`, done.filter((part) => part !== "").join("; ")];
 }
 
 function describe({ do: done, reason, ...details }: Step, message: string): string {

@@ -1,14 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import pino from "pino";
 import { canMove, slotStates, type SlotState } from "../../../src/api/states.ts";
 import type { PublishedSlot } from "../../../src/api/status.ts";
-import { defaultBackoff } from "../../../src/operator/plan/backoff.ts";
-import { IllegalTransitions, type IllegalTransition } from "../../../src/operator/report/illegal-transitions.ts";
-import { publish } from "../../../src/operator/report/publish.ts";
-import { PublishedWriter } from "../../../src/operator/report/written.ts";
-import { PublisherDouble } from "../../doubles/state.ts";
-import { input, later, observed, outcomeOf, published, warm } from "../fixture.ts";
+import { input, later, published } from "../fixture.ts";
 import { plan } from "../../../src/operator/plan/plan.ts";
 import { custom, Site } from "../site.ts";
 
@@ -72,39 +66,4 @@ describe("moves that the table of states forbids", () => {
       }
     });
   }
-
-  it("are never published: error stands between, which is not counted as a failure of the engine", async () => {
-    const publisher = new PublisherDouble();
-    const dependencies = {
-      publisher,
-      published: new Map<string, PublishedSlot>(),
-      written: new PublishedWriter(publisher, pino({ level: "silent" })),
-      backoff: defaultBackoff,
-    };
-    const states: string[] = [];
-    const moves: IllegalTransition[] = [];
-    const given = input({ before: published({ state: "pulling" }), observed: [observed()], health: { main: warm } });
-    const loaded = { reason: "Loaded", message: "tiny is loaded", steps: [] };
-    const ready = { state: "ready", conditionSet: "loaded", ...loaded } as const;
-    const after = await publish(dependencies, given, ready, outcomeOf(given), {
-      onPublished: (slot) => void states.push(slot.status.state),
-      illegalTransitions: { record: (move) => void moves.push(move) },
-    });
-    assert.deepEqual(states, ["error", "ready"]);
-    assert.deepEqual(moves, [{ slot: "primary", from: "pulling", to: "ready", reason: "Loaded" }]);
-    assert.equal(after?.status.lastError, undefined);
-  });
-
-  it("are counted each time, and logged once per slot and pair of states", () => {
-    const lines: string[] = [];
-    const counted: string[] = [];
-    const log = pino({ level: "error" }, { write: (line) => void lines.push(line) });
-    const moves = new IllegalTransitions(log, ({ slot, to }) => void counted.push(`${slot} ${to}`));
-    const move = { slot: "a", from: "pulling", to: "ready", reason: "Loaded" } as const;
-    for (const one of [move, move, { ...move, to: "serving" } as const, { ...move, slot: "b" }]) moves.record(one);
-    moves.forget("a");
-    moves.record(move);
-    assert.deepEqual(counted, ["a ready", "a ready", "a serving", "b ready", "a ready"]);
-    assert.equal(lines.length, 4);
-  });
 });
