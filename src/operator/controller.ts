@@ -278,6 +278,7 @@ export class Controller implements AsyncDisposable {
       this.metrics.deleted(name, last);
       this.#noteMemory(name, undefined);
     }
+    if (!this.#dependencies.published.has(name)) this.#dependencies.memories.forget(name);
     return done;
   }
 

@@ -23,6 +23,7 @@ import type { Backoff } from "./plan/backoff.ts";
 import type { Clock } from "./queue.ts";
 import type { ProcessRef, SlotProcess } from "../api/process-ref.ts";
 import type { PublishedWriter } from "./report/written.ts";
+import type { SlotMemories } from "./slot-memory.ts";
 
 /**
  * Ports of engines, leased so that two slots never get the same one and a restarted operator assigns the same again.
@@ -82,4 +83,5 @@ export interface Dependencies {
   models(): ReadonlyMap<string, ModelRecord>;
   /** This operator's last published state, by slot. */
   readonly published: Map<string, PublishedSlot>;
+  readonly memories: SlotMemories;
 }

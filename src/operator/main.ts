@@ -34,6 +34,7 @@ import { systemClock } from "./queue.ts";
 import { ModelScan } from "../models/scan.ts";
 import { ModelTasks } from "./pulls/model-tasks.ts";
 import { PullRequests } from "./pulls/pull-requests.ts";
+import { SlotMemories } from "./slot-memory.ts";
 import { openRuntimes } from "../runtimes/registry.ts";
 import { PublishedWriter } from "./report/written.ts";
 import { serveOperator, type OperatorServer } from "./report/server.ts";
@@ -107,8 +108,10 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     const now = published.get(slot.name);
     if (now !== undefined && now !== slot) await written.write(now, slot);
   }
+  const memories = new SlotMemories();
   const hardware = stack.use(
     await followHardware({
+      memories,
       store: hardwareStore,
       probe: options.probe,
       isPaused: options.isPaused,
@@ -127,6 +130,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   const contextFiles = inputs.contextFiles(runtime.boot, () => runtime.engineOwner());
   const contexts = new EngineContexts({
     files: contextFiles,
+    memories,
     clock: systemClock,
     log,
     reserveBytes: config.diskReserve,
@@ -134,7 +138,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     runtime,
     outputOf: engineOutput(runtime, config.stateDir),
   });
-  const memory = new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid));
+  const memory = new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid), memories);
   const onUnfit = (error: unknown): void => log.warn({ err: error }, "the memory needs of a slot cannot be recorded");
   const dependencies: Dependencies = {
     source,
@@ -147,7 +151,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     engines,
     host: { ...options.host, contextDir: contextFiles.directory },
     contexts,
-    health: new HealthRecords(httpProbe),
+    health: new HealthRecords(httpProbe, memories),
     memory,
     fit: new FitRecords({
       headers,
@@ -164,13 +168,13 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       measureProcesses: () => void memory.measure(),
       onError: onUnfit,
     }),
-    compute: new ComputeRecords(engineOutput(runtime, config.stateDir)),
+    compute: new ComputeRecords(engineOutput(runtime, config.stateDir), memories),
     conflicts: new ConflictIndex(),
     clock: systemClock,
     backoff: defaultBackoff,
     cores: availableParallelism(),
     defaultRuntime: config.runtime,
-    groups: new GroupLedger(groupStore.published(), systemClock.now(), systemClock.elapsedMs()),
+    groups: new GroupLedger(memories, groupStore.published(), systemClock.now(), systemClock.elapsedMs()),
     groupStore,
     machine: hardware,
     images: {
@@ -180,14 +184,11 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     },
     pulls: fetching.pulls,
     freed: new FreedMemory(published.values()),
-    starting: new StartingMemory(
-      published,
-      (slot) => memory.latest(slot),
-      () => hardware.facts(),
-    ),
+    starting: new StartingMemory(published, memories, () => hardware.facts()),
     missingModels: new MissingModels(),
     models: () => models.current,
     published,
+    memories,
   };
   const controller = stack.use(
     new Controller({

@@ -7,7 +7,7 @@ import { gather, type Gathered } from "./observe/gather.ts";
 import { runtimesOf } from "./observe/observation.ts";
 import { imagesToFetch, modelsToFetch } from "./observe/preparation.ts";
 import type { SlotInput } from "./plan/input.ts";
-import type { Occupancy } from "./groups/ledger.ts";
+import type { Occupancy } from "./slot-memory.ts";
 import { wantedFit } from "./plan/growth.ts";
 import { isAwaited, nothingLearned } from "./plan/learning.ts";
 import { handledRequests, settledRequests } from "./plan/handled.ts";
@@ -105,7 +105,7 @@ async function publishOnly(
   // A request that is not acted on does not count as handled.
   const handledRequests = gathered.input.before?.status.handledRequests ?? {};
   await publish(dependencies, gathered.input, decision, { ...outcome, handledRequests }, options);
-  if (decision.isDeleted === true) forget(dependencies, gathered.input);
+  if (decision.isDeleted === true) dependencies.ports.release(gathered.input.name);
   return decision.requeueMs === undefined ? {} : { requeueMs: Math.max(1000, decision.requeueMs) };
 }
 
@@ -218,18 +218,10 @@ async function observeAgain(
   }
 }
 
-function forget(dependencies: Dependencies, { name }: SlotInput): void {
+/** Deletes what was kept for it. Requests since the observation may be for a new slot of that name. */
+async function forgetAll(dependencies: Dependencies, { name, requests }: SlotInput): Promise<void> {
   dependencies.ports.release(name);
-  dependencies.health.forget(name);
-  dependencies.compute.forget(name);
   dependencies.missingModels.forget(name);
-  dependencies.groups.forget(name);
-}
-
-/** With what was kept for it. Requests since the observation may be for a new slot of that name. */
-async function forgetAll(dependencies: Dependencies, input: SlotInput): Promise<void> {
-  const { name, requests } = input;
-  forget(dependencies, input);
   await dependencies.contexts.forget(name);
   await dependencies.pulls.keepOnly(name, []);
   for (const { kind, token } of requests) await dependencies.requests.remove(name, kind, token);

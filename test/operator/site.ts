@@ -16,6 +16,7 @@ import { GroupLedger } from "../../src/operator/groups/ledger.ts";
 import { HealthRecords } from "../../src/operator/observe/health.ts";
 import { MemoryRecords, type GpuHoldings } from "../../src/operator/observe/memory.ts";
 import { OperatorMetrics } from "../../src/operator/report/metrics.ts";
+import { SlotMemories } from "../../src/operator/slot-memory.ts";
 import { PublishedWriter } from "../../src/operator/report/written.ts";
 import type { Dependencies } from "../../src/operator/dependencies.ts";
 import type { Probe } from "../../src/operator/observe/probe.ts";
@@ -133,10 +134,12 @@ export class Site implements AsyncDisposable {
     const records: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
     const publisher = this.#guarded(this.publisher, ["writeSlot", "deleteSlot", "hideSlot"]);
     const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
+    const memories = new SlotMemories();
     const memory = new MemoryRecords(
       async () => this.holdings,
       published,
       ({ pid }, other) => pid === other,
+      memories,
     );
     const dependencies: Dependencies = {
       source: this.source,
@@ -157,6 +160,7 @@ export class Site implements AsyncDisposable {
             this.#asking -= 1;
           }
         },
+        memories,
         () => this.clock.elapsedMs(),
       ),
       memory,
@@ -176,23 +180,20 @@ export class Site implements AsyncDisposable {
         onError: (error) => this.learned.push(String(error)),
       }),
       contexts: this.contexts,
-      compute: new ComputeRecords(async ({ slot }) => this.said.get(slot) ?? ""),
+      compute: new ComputeRecords(async ({ slot }) => this.said.get(slot) ?? "", memories),
       conflicts: new ConflictIndex(),
       clock: this.clock,
       backoff: { firstMs: 1000, limitMs: 300_000, random: () => 0.5 },
       cores: 4,
       defaultRuntime: "auto",
       freed: new FreedMemory(published.values()),
-      starting: new StartingMemory(
-        published,
-        (slot) => memory.latest(slot),
-        () => this.machine.facts?.(),
-      ),
+      starting: new StartingMemory(published, memories, () => this.machine.facts?.()),
       missingModels: new MissingModels(),
       pulls: this.pulls,
       models: () => records.current,
       published,
-      groups: new GroupLedger(this.groupStore.published(), this.clock.now(), this.clock.elapsedMs()),
+      memories,
+      groups: new GroupLedger(memories, this.groupStore.published(), this.clock.now(), this.clock.elapsedMs()),
       groupStore: this.groupStore,
       machine: this.machine,
       images: {

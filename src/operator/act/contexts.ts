@@ -14,6 +14,7 @@ import { errorMessage } from "../../lib/error-code.ts";
 import type { ContextFiles, ContextLimits } from "../../store/state/context-files.ts";
 import type { Runtimes } from "../../runtimes/runtime.ts";
 import type { Clock } from "../queue.ts";
+import type { SlotMemories } from "../slot-memory.ts";
 import { ContextCalls, type Place } from "./context-calls.ts";
 import { contextKey, imageOf } from "./context-key.ts";
 import { limitsOf } from "./context-limits.ts";
@@ -27,6 +28,8 @@ const leastTokens = 64;
 
 export interface EngineContextsOptions {
   readonly files: ContextFiles;
+  /** Where the last result and the refusals are kept. */
+  readonly memories: Pick<SlotMemories, "of">;
   readonly clock: Pick<Clock, "now" | "elapsedMs">;
   readonly log: Pick<Logger, "info" | "warn">;
   /** Free disk space that a context leaves free. */
@@ -49,17 +52,13 @@ export class EngineContexts {
   readonly #models: () => ReadonlyMap<string, ModelRecord>;
   readonly #runtime: EngineContextsOptions["runtime"];
   readonly #outputOf: EngineContextsOptions["outputOf"];
-  readonly #latest = new Map<string, KeptContext>();
+  readonly #memories: Pick<SlotMemories, "of">;
   /** Processes whose files are being written or read. */
   readonly #busy = new Set<string>();
-  /**
-   * Refusals by process: the last engine that ended for its place to save to. Engines of its key start without one; the
-   * next operator tries again.
-   */
-  readonly #refusals = new Map<string, { readonly key: string; readonly message: string }>();
 
   constructor(options: EngineContextsOptions) {
     this.#files = options.files;
+    this.#memories = options.memories;
     this.#clock = options.clock;
     this.#log = options.log;
     this.#reserveBytes = options.reserveBytes;
@@ -70,7 +69,7 @@ export class EngineContexts {
 
   /** The last result about the slot, of this operator. */
   latest(slot: string): KeptContext | undefined {
-    return this.#latest.get(slot);
+    return this.#memories.of(slot).context;
   }
 
   /** The workload to start: without its directory for contexts where that cannot be made, or its engine refused it. */
@@ -84,7 +83,7 @@ export class EngineContexts {
     try {
       if (model === undefined) throw new Error(`the model ${ref ?? ""} is not known any more`);
       const key = await contextKey(workload, model, await imageOf(this.#runtime, workload));
-      const refusal = this.#refusals.get(processKey(workload));
+      const refusal = this.#memories.of(workload.slot).contextRefusals.get(processName(workload));
       if (refusal?.key === key) return await this.refused(workload, new Error(refusal.message));
       await this.#files.begin(workload, { hash, key, ref: model.ref, isContainer: container !== undefined });
       return workload;
@@ -106,7 +105,8 @@ export class EngineContexts {
       const running = await this.#files.running(process, process.hash);
       const said = running && refusalIn(await this.#outputOf(process));
       if (running === undefined || said === undefined) return;
-      this.#refusals.set(processKey(process), { key: running.key, message: `the engine before ended for it: ${said}` });
+      const refusal = { key: running.key, message: `the engine before ended for it: ${said}` };
+      this.#memories.of(process.slot).contextRefusals.set(processName(process), refusal);
     });
   }
 
@@ -201,7 +201,7 @@ export class EngineContexts {
 
   /** Deletes everything of a slot that is gone. */
   async forget(slot: string): Promise<void> {
-    this.#latest.delete(slot);
+    this.#memories.of(slot).context = undefined;
     await this.#files.forget(slot).catch((error: unknown) => this.#warn(slot, error));
   }
 
@@ -285,7 +285,7 @@ export class EngineContexts {
     const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
     const which = process.ordinal === 0 ? "" : `${processName(process)}: `;
     const at = this.#clock.now().toISOString();
-    this.#latest.set(slot, { at, result, message: `${which}${message}`, tokens, bytes });
+    this.#memories.of(slot).context = { at, result, message: `${which}${message}`, tokens, bytes };
     const level = result === "dropped" ? "warn" : "info";
     this.#log[level](
       { slot, process: processName(process), result, tokens, bytes },

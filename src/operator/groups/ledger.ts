@@ -5,9 +5,7 @@ import type { Entries, Entry } from "./entries.ts";
 import type { Member } from "./member.ts";
 import type { Grant, LeavingCause } from "../plan/grant.ts";
 import { needKey, type WantedFit } from "../plan/growth.ts";
-
-/** A slot's occupancy of a place, by its own plan: the slot requests a place, occupies one, or neither. */
-export type Occupancy = "requesting" | "present" | "none";
+import type { Occupancy, SlotMemories } from "../slot-memory.ts";
 
 /** A slot got its place, after a wait, or must leave it. */
 export type GroupTransition =
@@ -28,18 +26,16 @@ const nothing: Group = { entries: new Map(), grants: new Map(), nextGrants: new 
  * running slots have their places, and the others wait in the published order.
  */
 export class GroupLedger {
-  readonly #occupancies = new Map<string, Occupancy>();
-  readonly #wanted = new Map<string, WantedFit>();
+  readonly #memories: Pick<SlotMemories, "of">;
   readonly #groups = new Map<string, Group>();
-  /** Since when a group waits for the first plan of a slot. */
-  readonly #unplannedSince = new Map<string, number>();
   /** By group: why nothing can be decided yet. */
   readonly #pending = new Map<string, string>();
   /** The status of each group, as it is published. */
   readonly #statuses = new Map<string, GroupStatus>();
 
   /** `before`: the groups as an earlier operator published them. */
-  constructor(before: readonly GroupStatus[] = [], now = new Date(), nowMs = 0) {
+  constructor(memories: Pick<SlotMemories, "of">, before: readonly GroupStatus[] = [], now = new Date(), nowMs = 0) {
+    this.#memories = memories;
     for (const status of before) {
       const entries = status.members.flatMap((member) => restored(member, now, nowMs));
       this.#groups.set(status.name, { ...nothing, entries: new Map(entries) });
@@ -49,41 +45,32 @@ export class GroupLedger {
 
   /** Records the last plan of the slot. */
   record(slot: string, occupancy: Occupancy, wanted?: WantedFit): void {
-    this.#occupancies.set(slot, occupancy);
-    if (wanted === undefined) this.#wanted.delete(slot);
-    else this.#wanted.set(slot, wanted);
-    this.#unplannedSince.delete(slot);
-  }
-
-  forget(slot: string): void {
-    this.#occupancies.delete(slot);
-    this.#wanted.delete(slot);
-    this.#unplannedSince.delete(slot);
+    Object.assign(this.#memories.of(slot), { occupancy, wanted, unplannedSinceMs: undefined });
   }
 
   /** The need of the engine that the slot would start, where the published one is another's. */
   wantedBy(slot: string): WantedFit | undefined {
-    return this.#wanted.get(slot);
+    return this.#memories.of(slot).wanted;
   }
 
   /** Whether the slot has the memory that it wants. */
   wantedGrantOf(group: string, slot: string): Grant {
-    const wanted = this.#wanted.get(slot);
-    if (wanted === undefined || this.#occupancies.get(slot) !== "present") return this.grantOf(group, slot);
+    const { wanted, occupancy } = this.#memories.of(slot);
+    if (wanted === undefined || occupancy !== "present") return this.grantOf(group, slot);
     const next = this.#groups.get(group)?.nextGrants.get(slot);
     return next?.key === needKey(wanted) ? next.grant : this.#undecided(group);
   }
 
   /** How long a group has waited for the slot's first plan. */
   unplannedMs(slot: string, nowMs: number): number {
-    const sinceMs = this.#unplannedSince.get(slot) ?? nowMs;
-    this.#unplannedSince.set(slot, sinceMs);
-    return nowMs - sinceMs;
+    const memory = this.#memories.of(slot);
+    memory.unplannedSinceMs ??= nowMs;
+    return nowMs - memory.unplannedSinceMs;
   }
 
   /** Undefined: this operator has made no plan for the slot yet. */
   occupancyOf(slot: string): Occupancy | undefined {
-    return this.#occupancies.get(slot);
+    return this.#memories.of(slot).occupancy;
   }
 
   /** Pending: nothing was decided about the slot yet. */

@@ -8,6 +8,7 @@ import type { Engine, SlotInputs } from "../../engines/engine.ts";
 import { gpuBackends, ownGpuVariables } from "../../engines/gpu-use.ts";
 import { isSameProcess } from "../../api/process-ref.ts";
 import type { SlotInput } from "../plan/input.ts";
+import type { SlotMemories } from "../slot-memory.ts";
 
 /** The output of an engine since its start. */
 export type FirstOutput = (process: Observed) => Promise<string>;
@@ -15,10 +16,11 @@ export type FirstOutput = (process: Observed) => Promise<string>;
 /** The devices that engines report: read once per process, when it is warm. */
 export class ComputeRecords {
   readonly #firstOutput: FirstOutput;
-  readonly #known = new Map<string, { readonly process: string; readonly compute: Compute | undefined }>();
+  readonly #memories: Pick<SlotMemories, "of">;
 
-  constructor(firstOutput: FirstOutput) {
+  constructor(firstOutput: FirstOutput, memories: Pick<SlotMemories, "of">) {
     this.#firstOutput = firstOutput;
+    this.#memories = memories;
   }
 
   /** For a process that an earlier operator has read, the published report: its log may be gone by now. */
@@ -29,17 +31,12 @@ export class ComputeRecords {
     before: PublishedSlot | undefined,
   ): Promise<Compute | undefined> {
     if (engine.computeIn === undefined) return undefined;
-    const { slot } = process;
     const identity = nameOfStart(process.id, process.startedAt);
-    const known = this.#known.get(slot);
-    if (known?.process === identity) return known.compute;
+    const memory = this.#memories.of(process.slot);
+    if (memory.compute?.process === identity) return memory.compute.compute;
     const compute = publishedOf(process, before) ?? engine.computeIn(input, await this.#firstOutput(process));
-    this.#known.set(slot, { process: identity, compute });
+    memory.compute = { process: identity, compute };
     return compute;
-  }
-
-  forget(slot: string): void {
-    this.#known.delete(slot);
   }
 }
 

@@ -26,8 +26,9 @@ import {
 import { doesNotFit } from "../plan/facts.ts";
 import type { SlotInput } from "../plan/input.ts";
 import type { DeviceFacts, Learned, Unlearned } from "../plan/learning.ts";
-import { isNotable, type Measured } from "./memory.ts";
-import { withoutReserved, type Reservation } from "./starting-memory.ts";
+import type { Measured, Reservation } from "../slot-memory.ts";
+import { isNotable } from "./memory.ts";
+import { withoutReserved } from "./starting-memory.ts";
 
 /** The known memory needs of a slot, why it must not be started, and what must be learned before either is right. */
 export interface FitResult {

@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Cpu, HardwareFacts } from "../../api/hardware.ts";
 import type { PublishedSlot } from "../../api/status.ts";
-import { devicesBehind, devicesOf, type Devices } from "../../engines/placement.ts";
+import { devicesBehind, devicesOf } from "../../engines/placement.ts";
 import { backoffMs, defaultBackoff } from "../plan/backoff.ts";
 import type { Machine } from "../plan/placing.ts";
 import { withSuggestions } from "../../engines/suggestion.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { HardwareStore } from "../../store/state/hardware.ts";
+import type { SlotMemories } from "../slot-memory.ts";
 
 /** Each attempt runs vendors' programs, and logs why it has failed. */
 const longestRetryMs = 60_000;
@@ -27,6 +28,8 @@ export async function followHardware(options: {
   store: HardwareStore;
   probe: ProbeHardware;
   isPaused?: boolean;
+  /** Where the devices are kept that a slot's backend was chosen for. */
+  memories: Pick<SlotMemories, "of">;
   /** The state of an earlier operator: running engines keep their backend. */
   published?: Iterable<PublishedSlot>;
   onError: (error: unknown) => void;
@@ -35,7 +38,7 @@ export async function followHardware(options: {
   /** Calls the task after so many milliseconds; absent: by a timer that keeps no process. */
   after?: (ms: number, task: () => void) => NodeJS.Timeout;
 }): Promise<KnownHardware> {
-  const { store, probe, after = (ms, task) => setTimeout(task, ms).unref() } = options;
+  const { store, probe, memories, after = (ms, task) => setTimeout(task, ms).unref() } = options;
   const closing = new AbortController();
   const { signal } = closing;
   let current = withSuggestions(await probe(undefined));
@@ -81,17 +84,15 @@ export async function followHardware(options: {
   });
   if (!isPaused) start();
   else if (store.found() === undefined) await store.publish({ schema: 1, hardware: current }).catch(options.onError);
-  const decided = new Map<string, Devices>();
   for (const { name, spec, status } of options.published ?? []) {
     const backend = spec.backend === "auto" ? status.decisions["backend"] : undefined;
-    if (backend !== undefined) decided.set(name, devicesBehind(backend.value));
+    if (backend !== undefined) memories.of(name).devices = devicesBehind(backend.value);
   }
   return {
     devicesFor(slot, isRunning) {
-      const known = isRunning ? decided.get(slot) : undefined;
-      const devices = known ?? devicesOf(current);
-      decided.set(slot, devices);
-      return devices;
+      const memory = memories.of(slot);
+      const known = isRunning ? memory.devices : undefined;
+      return (memory.devices = known ?? devicesOf(current));
     },
     facts: () => current,
     cores: () => coresOf(current.cpu),

@@ -1,28 +1,15 @@
 import { isSameStart, nameOfStart } from "../../api/engine-identity.ts";
 import type { EngineProtocol } from "../../api/names.ts";
-import { isSameProcess, processKey } from "../../api/process-ref.ts";
+import { isSameProcess, processName, type SlotProcess } from "../../api/process-ref.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
 import type { ProbeTarget } from "../../engines/engine.ts";
 import type { Health } from "../plan/input.ts";
+import type { ProcessHealth, RequestInProgress, SlotMemories } from "../slot-memory.ts";
 import type { Probe, ProbeResult } from "./probe.ts";
 import { earlyMs, nextProbe } from "../plan/facts.ts";
 import { spokenProtocols } from "./protocol-probe.ts";
-
-interface Memory extends Health {
-  /** Identifies the process; another process starts without memory. */
-  readonly process: string;
-  readonly probedAt: number;
-  /** When it started, by the monotonic clock; undefined: before its first observation. */
-  readonly startedMs?: number;
-  /** When its socket was first missed, by the same clock; undefined: it listens, or was never ready. */
-  readonly lostMs?: number;
-  /** The last failure of the warm-up request; passed probes do not change it. */
-  readonly warmUpMessage: string;
-  /** In a row. */
-  readonly warmUpFailures: number;
-}
 
 /** One or more requests to one process. Never rejects. */
 type Exchange<Result> = (request: {
@@ -31,12 +18,6 @@ type Exchange<Result> = (request: {
   readonly bearer: string | undefined;
   readonly signal: AbortSignal;
 }) => Promise<Result>;
-
-interface RequestInProgress {
-  readonly process: string;
-  readonly kind: "probe" | "warmUp";
-  readonly done: Promise<void>;
-}
 
 interface Warmed {
   readonly result: ProbeResult;
@@ -58,17 +39,16 @@ const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message:
  * slot's key calls `stateOf` and `warm` for that slot.
  */
 export class HealthRecords implements Disposable {
-  readonly #memory = new Map<string, Memory>();
-  /** Requests in progress: at most one per process. */
-  readonly #inProgress = new Map<string, RequestInProgress>();
   readonly #probe: Probe;
+  readonly #memories: Pick<SlotMemories, "of">;
   readonly #elapsedMs: () => number;
   readonly #closing = new AbortController();
   #onChange: (slot: string) => void = () => undefined;
 
   /** `elapsedMs`: a monotonic clock. */
-  constructor(probe: Probe, elapsedMs: () => number = () => performance.now()) {
+  constructor(probe: Probe, memories: Pick<SlotMemories, "of">, elapsedMs: () => number = () => performance.now()) {
     this.#probe = probe;
+    this.#memories = memories;
     this.#elapsedMs = elapsedMs;
   }
 
@@ -100,14 +80,13 @@ export class HealthRecords implements Disposable {
     /** Only a probe can show the state of the process. */
     isUnreachable = false,
   ): Health {
-    const key = processKey(process);
     const aged = this.#aged(process, now);
     const lost = this.#lost(process, aged, published, now);
     if (lost !== undefined) return lost;
     const { lostMs: _back, ...known } = aged;
     const listening = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
     const memory = withWarmUpBackoff(listening, now);
-    this.#memory.set(key, memory);
+    this.#remember(process, memory);
     const isPast = now.getTime() < memory.probedAt || now.getTime() >= nextProbe(memory.probedAt, spec) - earlyMs;
     // A healthy process that is not warm waits for its warm-up request, not for another probe.
     const isDue = memory.isWarm ? isPast : !memory.isHealthy;
@@ -167,21 +146,17 @@ export class HealthRecords implements Disposable {
     });
   }
 
-  forget(slot: string): void {
-    for (const key of this.#memory.keys()) if (key.startsWith(`${slot}/`)) this.#memory.delete(key);
-  }
-
   /**
    * A ready engine that does not listen on its port any more, which no probe could show: no program answers there, or
    * another one does. A foreign change that is being corrected, such as a pause, is no loss.
    */
-  #lost(process: Observed, memory: Memory, published: PublishedSlot | undefined, now: Date): Health | undefined {
+  #lost(process: Observed, memory: ProcessHealth, published: PublishedSlot | undefined, now: Date): Health | undefined {
     if (process.isListening || process.drift !== undefined) return undefined;
     const wasAdopted = memory.probedAt === 0 && wasReady(process, published);
     if (!memory.isWarm && memory.lostMs === undefined && !wasAdopted) return undefined;
     const elapsedMs = this.#elapsedMs();
     const lostMs = memory.lostMs ?? elapsedMs;
-    this.#memory.set(processKey(process), { ...memory, lostMs });
+    this.#remember(process, { ...memory, lostMs });
     return { ...memory, isWarm: true, lostAt: new Date(now.getTime() - (elapsedMs - lostMs)) };
   }
 
@@ -189,15 +164,19 @@ export class HealthRecords implements Disposable {
    * The age of a process is independent of the clock's setting: a loading engine must neither run out of time when the
    * clock is set, nor get more.
    */
-  #aged(process: Observed, now: Date): Memory {
+  #aged(process: Observed, now: Date): ProcessHealth {
     const known = this.#of(process);
     const elapsedMs = this.#elapsedMs();
     const startedMs = known.startedMs ?? elapsedMs - (now.getTime() - process.startedAt.getTime());
     return { ...known, startedMs, startedAt: new Date(now.getTime() - (elapsedMs - startedMs)) };
   }
 
-  #of(process: Observed): Memory {
-    const remembered = this.#memory.get(processKey(process));
+  #remember(process: SlotProcess, memory: ProcessHealth): void {
+    this.#memories.of(process.slot).health.set(processName(process), memory);
+  }
+
+  #of(process: Observed): ProcessHealth {
+    const remembered = this.#memories.of(process.slot).health.get(processName(process));
     const identity = nameOfStart(process.id, process.startedAt);
     return remembered?.process === identity
       ? remembered
@@ -212,28 +191,29 @@ export class HealthRecords implements Disposable {
     { slot, role, ordinal, host, port, bearer, ...rest }: Observed,
     kind: RequestInProgress["kind"],
     exchange: Exchange<Result>,
-    conclude: (before: Memory, result: Result) => Memory,
+    conclude: (before: ProcessHealth, result: Result) => ProcessHealth,
   ): Promise<void> {
-    const key = processKey({ slot, role, ordinal });
+    const name = processName({ role, ordinal });
     const identity = nameOfStart(rest.id, rest.startedAt);
-    const current = this.#inProgress.get(key);
+    const { health, requests } = this.#memories.of(slot);
+    const current = requests.get(name);
     if (current?.process === identity) return current.kind === kind ? current.done : Promise.resolve();
     const done = exchange({ host, port, bearer, signal: this.#closing.signal }).then((result) => {
-      if (this.#inProgress.get(key)?.process === identity) this.#inProgress.delete(key);
-      const before = this.#memory.get(key);
+      if (requests.get(name)?.process === identity) requests.delete(name);
+      const before = health.get(name);
       // The answer of a process that has been replaced meanwhile is dropped.
       if (before?.process !== identity || this.#closing.signal.aborted) return;
       const after = conclude(before, result);
-      this.#memory.set(key, after);
+      health.set(name, after);
       if (isNotable(before, after)) this.#onChange(slot);
     });
-    this.#inProgress.set(key, { process: identity, kind, done });
+    requests.set(name, { process: identity, kind, done });
     return done;
   }
 }
 
 /** When a failed warm-up request is sent again: the delay begins with the first observation after it. */
-function withWarmUpBackoff(memory: Memory, now: Date): Memory {
+function withWarmUpBackoff(memory: ProcessHealth, now: Date): ProcessHealth {
   if (memory.isWarm || memory.warmUpFailures === 0) return memory;
   const backoffMs = Math.min(longestWarmUpBackoffMs, firstWarmUpBackoffMs * 2 ** (memory.warmUpFailures - 1));
   // A time further ahead is from before the clock was set back.
@@ -242,7 +222,7 @@ function withWarmUpBackoff(memory: Memory, now: Date): Memory {
 }
 
 /** A failed probe during a load is not notable: a loading slot is requeued anyway. */
-function isNotable(before: Memory, after: Memory): boolean {
+function isNotable(before: ProcessHealth, after: ProcessHealth): boolean {
   if (!after.isWarm) {
     return (after.isHealthy && !before.isHealthy) || after.warmUpFailures !== before.warmUpFailures;
   }

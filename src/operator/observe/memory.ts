@@ -1,6 +1,7 @@
 import type { PublishedSlot, SlotStatus } from "../../api/status.ts";
 import { everySecond } from "../../lib/pulse.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
+import type { Measured, SlotMemories } from "../slot-memory.ts";
 
 /** The memory of one process on one GPU. */
 interface Holding {
@@ -15,12 +16,6 @@ type Memory = NonNullable<SlotStatus["memory"]>;
 /** Whether a process of this machine belongs to an engine. */
 type Owns = (engine: SlotStatus["processes"][number], pid: number) => boolean;
 
-export interface Measured {
-  /** Undefined: unknown. */
-  readonly memory: Memory | undefined;
-  readonly at: Date;
-}
-
 /** Seconds between two measurements. */
 const rest = 10;
 /** A change below both of these is not published: every status write reaches every gateway. */
@@ -32,28 +27,32 @@ export class MemoryRecords implements Disposable {
   readonly #holdings: GpuHoldings;
   readonly #published: ReadonlyMap<string, PublishedSlot>;
   readonly #owns: Owns;
-  readonly #reported = new Map<string, Memory>();
-  readonly #latest = new Map<string, Measured>();
+  readonly #memories: SlotMemories;
   readonly #closing = new AbortController();
   #onChange: (slot: string) => void = () => undefined;
   #beats: Disposable | undefined;
   #measuring: Promise<void> | undefined;
 
-  constructor(holdings: GpuHoldings, published: ReadonlyMap<string, PublishedSlot>, owns: Owns) {
+  constructor(
+    holdings: GpuHoldings,
+    published: ReadonlyMap<string, PublishedSlot>,
+    owns: Owns,
+    memories: SlotMemories,
+  ) {
     this.#holdings = holdings;
+    this.#memories = memories;
     this.#owns = owns;
     this.#published = published;
-    for (const [name, { status }] of published)
-      if (status.memory !== undefined) this.#reported.set(name, status.memory);
+    for (const [name, { status }] of published) memories.of(name).reported = status.memory;
   }
 
   of(slot: string): Memory | undefined {
-    return this.#reported.get(slot);
+    return this.#memories.of(slot).reported;
   }
 
   /** This operator's last measurement: the published one may be older, after small changes. */
   latest(slot: string): Measured | undefined {
-    return this.#latest.get(slot);
+    return this.#memories.of(slot).measured;
   }
 
   /** Starts to measure every ten seconds. Calls `onSlot` when a slot's memory has changed notably. One watcher. */
@@ -83,8 +82,11 @@ export class MemoryRecords implements Disposable {
   async #measure(): Promise<void> {
     const running = [...this.#published.values()].filter(({ status }) => status.processes.length > 0);
     const names = new Set(running.map(({ name }) => name));
-    for (const known of [this.#reported, this.#latest])
-      for (const name of known.keys()) if (!names.has(name)) known.delete(name);
+    for (const [name, memory] of this.#memories.all()) {
+      if (names.has(name)) continue;
+      memory.reported = undefined;
+      memory.measured = undefined;
+    }
     if (running.length === 0) return;
     const begun = new Date();
     const pids = running.flatMap(({ status }) => status.processes.flatMap(({ pid }) => pid ?? []));
@@ -92,9 +94,10 @@ export class MemoryRecords implements Disposable {
     if (this.#closing.signal.aborted) return;
     for (const { name, status } of running) {
       const memory = this.#memoryOf(status.processes, holdings);
-      this.#latest.set(name, { memory, at: begun });
-      if (memory === undefined || !isNews(this.#reported.get(name), memory)) continue;
-      this.#reported.set(name, memory);
+      const known = this.#memories.of(name);
+      known.measured = { memory, at: begun };
+      if (memory === undefined || !isNews(known.reported, memory)) continue;
+      known.reported = memory;
       this.#onChange(name);
     }
   }

@@ -3,17 +3,9 @@ import type { HardwareFacts } from "../../api/hardware.ts";
 import type { PublishedSlot, SlotStatus } from "../../api/status.ts";
 import type { Budget } from "../../models/fit/budget.ts";
 import { deviceNamed } from "../../models/fit/device-name.ts";
-import type { Measured } from "./memory.ts";
+import type { Reservation, SlotMemories } from "../slot-memory.ts";
 
 type Machine = Pick<HardwareFacts, "gpus"> | undefined;
-
-/** Memory of a GPU that a slot which is being loaded has not taken yet. */
-export interface Reservation {
-  readonly slot: string;
-  /** As the machine's probe names it. */
-  readonly device: string;
-  readonly bytes: number;
-}
 
 /**
  * The memory of GPUs for slots that are being loaded. A GPU counts as free what an engine has not allocated yet, so two
@@ -24,20 +16,15 @@ export interface Reservation {
  */
 export class StartingMemory {
   readonly #published: ReadonlyMap<string, PublishedSlot>;
-  readonly #measured: (slot: string) => Measured | undefined;
+  readonly #memories: SlotMemories;
   readonly #machine: () => Machine;
-  readonly #claims = new Map<string, readonly Reservation[]>();
   /** The number of the last claim of each device. */
   readonly #last = new Map<string, number>();
   #count = 0;
 
-  constructor(
-    published: ReadonlyMap<string, PublishedSlot>,
-    measured: (slot: string) => Measured | undefined,
-    machine: () => Machine,
-  ) {
+  constructor(published: ReadonlyMap<string, PublishedSlot>, memories: SlotMemories, machine: () => Machine) {
     this.#published = published;
-    this.#measured = measured;
+    this.#memories = memories;
     this.#machine = machine;
   }
 
@@ -49,9 +36,10 @@ export class StartingMemory {
   /** The memory that other slots are about to take. */
   beside(slot: string): readonly Reservation[] {
     const known = [...this.#published].flatMap(([name, { status }]) =>
-      this.#claims.has(name) ? [] : this.#publishedOf(name, status),
+      this.#memories.of(name).claims === undefined ? this.#publishedOf(name, status) : [],
     );
-    return [...known, ...[...this.#claims.values()].flat()].filter((each) => each.slot !== slot && each.bytes > 0);
+    const claimed = [...this.#memories.all()].flatMap(([, { claims = [] }]) => claims);
+    return [...known, ...claimed].filter((each) => each.slot !== slot && each.bytes > 0);
   }
 
   /**
@@ -64,14 +52,15 @@ export class StartingMemory {
     if (wanted.some(({ device }) => (this.#last.get(device) ?? 0) > count)) return undefined;
     this.#count += 1;
     for (const { device } of wanted) this.#last.set(device, this.#count);
-    this.#claims.set(slot, wanted);
-    return { [Symbol.dispose]: () => void this.#claims.delete(slot) };
+    const memory = this.#memories.of(slot);
+    memory.claims = wanted;
+    return { [Symbol.dispose]: () => void (memory.claims = undefined) };
   }
 
   #publishedOf(slot: string, { state, fit, processes }: SlotStatus): readonly Reservation[] {
     const isLoading = processes.some(({ isReady, drainingSince }) => !isReady && drainingSince === undefined);
     if (!isLoading || (state !== "starting" && state !== "warming" && state !== "ready")) return [];
-    const measured = this.#measured(slot);
+    const { measured } = this.#memories.of(slot);
     // An earlier engine's memory is released already.
     const isOwn = processes.every(({ startedAt }) => measured !== undefined && measured.at >= new Date(startedAt ?? 0));
     const held = isOwn ? (measured?.memory?.devices ?? []) : [];

@@ -12,6 +12,7 @@ import { LlamaPlaces, type Fault } from "../../doubles/llama-places.ts";
 import { model } from "../../engines/fixture.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { observed, workload } from "../fixture.ts";
+import { SlotMemories } from "../../../src/operator/slot-memory.ts";
 
 interface EngineOptions extends Partial<Workload> {
   readonly spec?: SlotSpec;
@@ -55,6 +56,7 @@ export class Desk implements AsyncDisposable {
     const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
     return (this.contexts = new EngineContexts({
       files: new ContextFiles(this.stateDir, this.boot, async () => this.owner),
+      memories: new SlotMemories(),
       clock: { now: () => this.now, elapsedMs: () => performance.now() },
       log,
       reserveBytes: this.reserveBytes,

@@ -10,6 +10,7 @@ import { pcFacts } from "../../hardware/tree.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { published, specOf } from "../fixture.ts";
+import { SlotMemories } from "../../../src/operator/slot-memory.ts";
 
 const request = { schema: 1, token: "a", requestedAt: "2026-01-01T00:00:00.000Z" } as const;
 const withCard: HardwareFacts = { ...pcFacts, kernel: "with card", devices: [device("/dev/nvidiactl")] };
@@ -32,7 +33,10 @@ async function scene(): Promise<Scene> {
   return {
     store,
     errors,
-    start: async (probe, more) => owned.use(await followHardware({ store, probe, onError, retryMs: 20, ...more })),
+    start: async (probe, more) => {
+      const memories = new SlotMemories();
+      return owned.use(await followHardware({ store, memories, probe, onError, retryMs: 20, ...more }));
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

@@ -8,6 +8,10 @@ import type { ProbeTarget } from "../../../src/engines/engine.ts";
 import { HealthRecords } from "../../../src/operator/observe/health.ts";
 import type { Health } from "../../../src/operator/plan/input.ts";
 import { epoch, later, observed, published, specOf } from "../fixture.ts";
+import { SlotMemories } from "../../../src/operator/slot-memory.ts";
+import type { Probe } from "../../../src/operator/observe/probe.ts";
+
+const healthOf = (probe: Probe): HealthRecords => new HealthRecords(probe, new SlotMemories());
 
 const plain = { path: "/health", warmUp: undefined };
 const warming = { path: "/health", warmUp: { path: "/v1/chat/completions", body: {} } };
@@ -33,7 +37,7 @@ async function look(health: HealthRecords, target: ProbeTarget, now: Date, more:
 }
 
 it("a failed warm-up request is sent again at growing intervals, under any change of the clock", async () => {
-  using health = new HealthRecords(async ({ body }) =>
+  using health = healthOf(async ({ body }) =>
     body === undefined ? { outcome: "healthy" } : { outcome: "failed", message: "answered 500" },
   );
   const restAt = async (now: Date): Promise<number | undefined> => {
@@ -55,7 +59,7 @@ it("a failed warm-up request is sent again at growing intervals, under any chang
 async function probedAt(seconds: readonly number[], intervalSeconds = 5): Promise<readonly number[]> {
   const probes: number[] = [];
   let at = 0;
-  using health = new HealthRecords(async () => {
+  using health = healthOf(async () => {
     probes.push(at);
     return { outcome: "healthy" };
   });
@@ -73,7 +77,7 @@ it("an engine is probed on whole seconds, where many are asked together, and nev
 });
 
 it("a warm-up request does not delay a slot while its runtime does not answer", { timeout: 180_000 }, async () => {
-  using health = new HealthRecords(({ body }) =>
+  using health = healthOf(({ body }) =>
     body === undefined ? Promise.resolve({ outcome: "healthy" }) : new Promise(() => undefined),
   );
   await look(health, warming, epoch, { isBlind: true });
@@ -83,7 +87,7 @@ it("a warm-up request does not delay a slot while its runtime does not answer", 
 });
 
 it("an engine whose socket is open again is as healthy as before; a paused container has lost nothing", async () => {
-  using health = new HealthRecords(async () => ({ outcome: "healthy" }));
+  using health = healthOf(async () => ({ outcome: "healthy" }));
   const lookAt = async (isListening: boolean, seconds: number): Promise<readonly unknown[]> => {
     const process = observed({ isListening });
     const { isWarm, lostAt } = await look(health, plain, later(seconds), { process, before: published() });
@@ -97,7 +101,7 @@ it("an engine whose socket is open again is as healthy as before; a paused conta
 });
 
 it("an engine that refuses its warm-up request is known to refuse it", async () => {
-  using health = new HealthRecords(async ({ body }) =>
+  using health = healthOf(async ({ body }) =>
     body === undefined ? { outcome: "healthy" } : { outcome: "failed", message: "no such role", isRefused: true },
   );
   await look(health, warming, epoch);

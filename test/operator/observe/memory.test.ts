@@ -4,6 +4,7 @@ import { processTraits } from "../../../src/runtimes/process/traits.ts";
 import { MemoryRecords } from "../../../src/operator/observe/memory.ts";
 import { published } from "../fixture.ts";
 import { custom, Site } from "../site.ts";
+import { SlotMemories } from "../../../src/operator/slot-memory.ts";
 
 const gibibyte = 1024 ** 3;
 const device = "0000:00:06.0";
@@ -34,6 +35,7 @@ test("only visible changes are published again", async () => {
     },
     new Map([[slot.name, slot]]),
     (engine, other) => processTraits.owns(engine, other),
+    new SlotMemories(),
   );
   const told: string[] = [];
   using _watch = book.watch((name) => told.push(name));
