@@ -142,7 +142,6 @@ export class Controller implements AsyncDisposable {
     this.#groups.enqueueAll();
     // Not until the queue is empty: with many loading slots, or one whose runtime hangs, that may never be.
     await this.queue.passed();
-    this.#dependencies.missingModels.started();
     await this.#sweep();
     if (this.#closing.signal.aborted) return;
     const timer = setInterval(

@@ -18,7 +18,6 @@ import type { GroupLedger } from "./groups/ledger.ts";
 import type { HealthRecords } from "./observe/health.ts";
 import type { MemoryRecords } from "./observe/memory.ts";
 import type { StartingMemory } from "./observe/starting-memory.ts";
-import type { MissingModels } from "./observe/missing-models.ts";
 import type { Backoff } from "./plan/backoff.ts";
 import type { Clock } from "./queue.ts";
 import type { ProcessRef, SlotProcess } from "../api/process-ref.ts";
@@ -78,7 +77,6 @@ export interface Dependencies {
   readonly freed: FreedMemory;
   /** The memory of GPUs that slots which are being loaded are about to take. */
   readonly starting: StartingMemory;
-  readonly missingModels: MissingModels;
   /** Records by ref, kept by the controller. */
   models(): ReadonlyMap<string, ModelRecord>;
   /** This operator's last published state, by slot. */

@@ -18,7 +18,6 @@ import { followHardware } from "./observe/hardware.ts";
 import { FitRecords } from "./observe/fit.ts";
 import { FreedMemory } from "./observe/freed-memory.ts";
 import { StartingMemory } from "./observe/starting-memory.ts";
-import { MissingModels } from "./observe/missing-models.ts";
 import type { OperatorOptions } from "./options.ts";
 import { HealthRecords } from "./observe/health.ts";
 import { GroupLedger } from "./groups/ledger.ts";
@@ -185,7 +184,6 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     pulls: fetching.pulls,
     freed: new FreedMemory(published.values()),
     starting: new StartingMemory(published, memories, () => hardware.facts()),
-    missingModels: new MissingModels(),
     models: () => models.current,
     published,
     memories,

@@ -43,13 +43,6 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   // A probe only reads: a paused operator sends it too, otherwise adopted engines would count as dead.
   void probe(dependencies, gathered, "other");
   const { groups } = dependencies;
-  const arrivalMs = dependencies.missingModels.waitMs(gathered.input, dependencies.clock.elapsedMs());
-  if (arrivalMs > 0) {
-    // The other slots of its group must not wait for it. A plan that was made before stays in force.
-    if (groups.occupancyOf(name) === undefined)
-      groups.record(name, gathered.input.observed.length > 0 ? "present" : "none");
-    return { requeueMs: arrivalMs };
-  }
   const decided = plan(gathered.input);
   const decision = options.isPaused ? pausedDecision(gathered.input, decided) : decided;
   const occupancy = occupancyOf(gathered.input, decided);
@@ -221,7 +214,6 @@ async function observeAgain(
 /** Deletes what was kept for it. Requests since the observation may be for a new slot of that name. */
 async function forgetAll(dependencies: Dependencies, { name, requests }: SlotInput): Promise<void> {
   dependencies.ports.release(name);
-  dependencies.missingModels.forget(name);
   await dependencies.contexts.forget(name);
   await dependencies.pulls.keepOnly(name, []);
   for (const { kind, token } of requests) await dependencies.requests.remove(name, kind, token);

@@ -192,18 +192,16 @@ describe("a slot whose manifest is deleted", () => {
 });
 
 describe("a Model", () => {
-  test("that arrives just after its slot was never missing; one that does not is", async () => {
+  test("that arrives after its slot is loaded at once; until then the slot says that it is missing", async () => {
     await using site = await new Site().run({});
     site.source.save("primary", { model: { default: "late" } });
-    await site.advance(0.2);
+    await site.settle();
+    assert.equal(site.condition("primary", "Stalled"), "True/ModelNotFound");
     site.setModel("late");
-    await site.after(10, "primary", "ready");
-    assert.ok(!JSON.stringify([site.slot("primary"), site.log]).includes("ModelNotFound"));
-    site.source.save("primary", { model: { default: "nowhere" } });
-    await site.advance(0.4);
-    assert.ok(!JSON.stringify(site.slot("primary")).includes("ModelNotFound"));
-    await site.advance(0.2);
-    assert.equal(site.slot("primary").status.lastError?.reason, "ModelNotFound");
+    await site.settle();
+    assert.deepEqual([site.deeds("primary"), site.state("primary")], [["start main"], "starting"]);
+    await site.after(10, "primary", "ready", ["start main"]);
+    assert.equal(site.condition("primary", "Stalled"), undefined);
   });
 
   test("that is missing when the operator starts is told of at once", async () => {
@@ -219,7 +217,7 @@ describe("a Model", () => {
     await site.settle();
     site.source.save("other", custom({ group: "gpu" }));
     await site.advance(0.3);
-    assert.deepEqual([site.deeds("other"), site.publisher.slots.has("early")], [["start main"], false]);
+    assert.deepEqual([site.deeds("other"), site.state("early")], [["start main"], "error"]);
   });
 
   test("whose file was replaced in place is reported, and loaded on restart only", async () => {

@@ -11,7 +11,6 @@ import { ConflictIndex } from "../../src/operator/observe/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
 import { FreedMemory } from "../../src/operator/observe/freed-memory.ts";
 import { StartingMemory } from "../../src/operator/observe/starting-memory.ts";
-import { MissingModels } from "../../src/operator/observe/missing-models.ts";
 import { GroupLedger } from "../../src/operator/groups/ledger.ts";
 import { HealthRecords } from "../../src/operator/observe/health.ts";
 import { MemoryRecords, type GpuHoldings } from "../../src/operator/observe/memory.ts";
@@ -188,7 +187,6 @@ export class Site implements AsyncDisposable {
       defaultRuntime: "auto",
       freed: new FreedMemory(published.values()),
       starting: new StartingMemory(published, memories, () => this.machine.facts?.()),
-      missingModels: new MissingModels(),
       pulls: this.pulls,
       models: () => records.current,
       published,
