@@ -111,8 +111,8 @@ export interface Observed extends ProcessRef {
   readonly startedAt: Date;
   /** The bearer that it requires of its clients; a secret. Absent: none. */
   readonly bearer?: string;
-  /** The container was changed after its creation; `ensure` corrects that without a restart. */
-  readonly drift?: { readonly reason: "Paused" | "Renamed"; readonly message: string };
+  /** Somebody paused its container; `ensure` resumes it, without a restart. */
+  readonly drift?: { readonly reason: "Paused"; readonly message: string };
   readonly id: { readonly pid: number } | { readonly containerId: string } | { readonly podName: string };
   /** Only when exited. `unknown` when an adopted process went away unseen. */
   readonly exit?: Exit | PodExit;

@@ -73,7 +73,7 @@ export const operatorMetrics = {
     labels: ["slot", "reason"],
     unit: "1",
     help: "Changes of others to running engines that the operator undid without a restart, such as a paused container",
-    bound: "slots × 2",
+    bound: "slots",
   },
   load: {
     name: "berth_slot_load_seconds",

@@ -155,7 +155,7 @@ export class OperatorMetrics {
     for (const state of ["wanted", "ready"]) this.#replicas.remove({ slot, state });
     for (const stage of fitStages) this.#fitError.remove({ slot, stage });
     for (const state of slotStates) this.#state.remove({ slot, state });
-    for (const reason of ["Paused", "Renamed"]) this.#repairs.remove({ slot, reason });
+    this.#repairs.remove({ slot, reason: "Paused" });
     for (const reason of this.#reasons.get(slot) ?? []) this.#restarts.remove({ slot, reason });
     this.#reasons.delete(slot);
     this.#failures.remove({ slot });

@@ -12,7 +12,7 @@ import { containerOptions } from "./container-options.ts";
 import { Daemon, DaemonRefusal } from "./daemon.ts";
 import { Images } from "./images.ts";
 import { gpuDriver, hostFacts } from "./host-facts.ts";
-import { driftOf, inForce, isAlive, observed, type Inspected } from "./inspected.ts";
+import { inForce, isAlive, observed, type Inspected } from "./inspected.ts";
 import { lastOutput } from "./last-output.ts";
 import { endContainer, makeContainer } from "./lifecycle.ts";
 import { Network } from "./network.ts";
@@ -51,8 +51,6 @@ class DockerRuntime implements Runtime {
   readonly #subscribers = new Subscribers<[slot: string]>();
   readonly #answering = new Subscribers<[]>();
   readonly #refused = new Map<string, RefusedStart>();
-  /** Containers whose old name another container has taken: they keep the new one. */
-  readonly #keepsName = new Set<string>();
   readonly #closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
@@ -143,7 +141,8 @@ class DockerRuntime implements Runtime {
           `another version of ${slot} (${processName(workload)}) still runs as container ${known.id.slice(0, 12)}`,
         );
       }
-      await this.#correct(known);
+      if (known.info.State.Paused) await this.#daemon.settle((api) => api.getContainer(known.id).unpause());
+      await this.#view.refresh(known.id);
       return;
     }
     this.#refused.delete(processKey(workload));
@@ -207,10 +206,7 @@ class DockerRuntime implements Runtime {
       await this.#logs.drained(container.id, drainMs);
       said = await lastOutput(this.#options.stateDir, container);
     }
-    const seen = observed(container, said, this.#listeningEngines);
-    if (seen.drift?.reason !== "Renamed" || !this.#keepsName.has(container.id)) return seen;
-    const { drift: _drift, ...rest } = seen;
-    return rest;
+    return observed(container, said, this.#listeningEngines);
   }
 
   /** The daemon's containers of that process, or of the slot, with our label, the oldest first. */
@@ -220,7 +216,6 @@ class DockerRuntime implements Runtime {
     await Promise.all(listed.map(({ Id: id }) => this.#view.refresh(id)));
     // Also where the view is not up: the daemon may list containers and report no events. It lists the newest first.
     const found = listed.toReversed().flatMap(({ Id: id }) => this.#view.get(id) ?? []);
-    // Not by the daemon's filter: containers of earlier versions have no label for their ordinal.
     return process === undefined ? found : found.filter((each) => isSameProcess(each.label, process));
   }
 
@@ -233,14 +228,12 @@ class DockerRuntime implements Runtime {
       await refuseDisks(container.devices);
     }
     const { env, bearer } = await givenTo(workload, this.#options.secrets);
-    const id = await makeContainer(this.#daemon, nameFor(workload, instance), (name) =>
-      containerOptions(workload, container, {
-        name,
-        network,
-        labels: labelsFor(workload, instance, name, bearer !== undefined),
-        env,
-        facts,
-      }),
+    const labels = labelsFor(workload, instance, bearer !== undefined);
+    const name = nameFor(workload, instance);
+    const id = await makeContainer(
+      this.#daemon,
+      name,
+      containerOptions(workload, container, { name, network, labels, env, facts }),
     );
     try {
       await this.#daemon.call((api) => api.getContainer(id).start());
@@ -261,21 +254,6 @@ class DockerRuntime implements Runtime {
     return { socket: this.#daemon.path, guarded, open: modelsDir === undefined ? [] : [modelsDir] };
   }
 
-  /** Undoes a foreign change, without a restart. */
-  async #correct(container: Inspected): Promise<void> {
-    const { id, label, info } = container;
-    if (info.State.Paused) await this.#daemon.settle((api) => api.getContainer(id).unpause());
-    if (driftOf({ ...container, info: { ...info, State: { ...info.State, Paused: false } } }) !== undefined) {
-      try {
-        await this.#daemon.call((api) => api.getContainer(id).rename({ name: label.name }));
-      } catch (error) {
-        if (!(error instanceof DaemonRefusal) || error.status !== 409) throw error;
-        this.#keepsName.add(id);
-      }
-    }
-    await this.#view.refresh(id);
-  }
-
   /** Resolves once the daemon has removed it. */
   async #delete({ id }: Inspected): Promise<void> {
     await this.#logs.drained(id, drainMs);
@@ -283,7 +261,6 @@ class DockerRuntime implements Runtime {
     await this.#view.refresh(id);
     this.#logs.forget(id);
     this.#listeningEngines.forget(id);
-    this.#keepsName.delete(id);
   }
 
   #notify(slot: string): void {

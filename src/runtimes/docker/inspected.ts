@@ -11,6 +11,8 @@ export interface Inspected {
   readonly info: ContainerInspectInfo;
 }
 
+const paused = { reason: "Paused", message: "its container was paused from outside" } as const;
+
 /** A container with only its state. */
 export type Living = Pick<Inspected, "id"> & { readonly info: Pick<ContainerInspectInfo, "State"> };
 
@@ -36,13 +38,12 @@ export function observed(container: Inspected, lastLine: string, listeners: List
   if (!isAlive(container)) {
     return { ...base, phase: "exited", isListening: false, id: { containerId: id }, exit: exitOf(container, lastLine) };
   }
-  const drift = driftOf(container);
   return {
     ...base,
     phase: "running",
     isListening: !info.State.Paused && listeners.has(container),
     ...bearerOf(container),
-    ...(drift === undefined ? {} : { drift }),
+    ...(info.State.Paused ? { drift: paused } : {}),
     id: { containerId: id },
   };
 }
@@ -61,19 +62,6 @@ export function inForce(containers: readonly Inspected[]): Inspected | undefined
     containers.find(isAlive) ??
     containers.toSorted((a, b) => Date.parse(b.info.Created) - Date.parse(a.info.Created))[0]
   );
-}
-
-/** A foreign change to a running container; undefined without one. */
-export function driftOf({ info, label }: Inspected): Observed["drift"] {
-  if (info.State.Paused) return { reason: "Paused", message: "its container was paused from outside" };
-  const name = nameOf(info);
-  if (name === label.name) return undefined;
-  return { reason: "Renamed", message: `its container was renamed from outside to ${name}` };
-}
-
-/** The container's name; the daemon writes a slash before it. */
-export function nameOf(info: ContainerInspectInfo): string {
-  return info.Name.replace(/^\//, "");
 }
 
 /** Shells and Docker report 128 + n for a program that signal n ended; the daemon keeps nothing more exact. */

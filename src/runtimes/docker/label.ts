@@ -8,8 +8,6 @@ export interface ContainerLabel extends ProcessRef {
   readonly slot: string;
   readonly hash: string;
   readonly port: number;
-  /** The container's original name: another program may have renamed the container. */
-  readonly name: string;
   /** The variable of its environment that holds its bearer. */
   readonly bearer?: string;
 }
@@ -18,12 +16,7 @@ const prefix = "dev.berth.";
 export const instanceLabel = `${prefix}instance`;
 
 /** The labels that identify a container as ours. */
-export function labelsFor(
-  workload: Workload,
-  instance: string,
-  name: string,
-  hasBearer = false,
-): Record<string, string> {
+export function labelsFor(workload: Workload, instance: string, hasBearer = false): Record<string, string> {
   const { slot, role, ordinal, hash, port, bearer } = workload;
   return {
     [instanceLabel]: instance,
@@ -32,7 +25,6 @@ export function labelsFor(
     [`${prefix}ordinal`]: String(ordinal),
     [`${prefix}hash`]: hash,
     [`${prefix}port`]: String(port),
-    [`${prefix}name`]: name,
     ...(hasBearer && bearer !== undefined ? { [`${prefix}bearer`]: bearer.env } : {}),
   };
 }
@@ -60,7 +52,6 @@ export function labelIn(
     ordinal: readOrdinal(get("ordinal")),
     hash: get("hash") ?? "",
     port: Number(get("port") ?? 0),
-    name: get("name") ?? "",
     ...(bearer === undefined ? {} : { bearer }),
   };
 }

@@ -13,13 +13,9 @@ const waitAgainMs = 200;
 const killedMs = 30_000;
 
 /** Creates a container of that name, or, where another container has it, of a similar one. Resolves with its id. */
-export async function makeContainer(
-  daemon: Daemon,
-  name: string,
-  optionsFor: (name: string) => ContainerCreateOptions,
-): Promise<string> {
+export async function makeContainer(daemon: Daemon, name: string, options: ContainerCreateOptions): Promise<string> {
   const make = async (wanted: string): Promise<string> =>
-    (await daemon.call((api) => api.createContainer(optionsFor(wanted)))).id;
+    (await daemon.call((api) => api.createContainer({ ...options, name: wanted }))).id;
   try {
     return await make(name);
   } catch (error) {

@@ -20,7 +20,6 @@ const changes = new Set([
   "oom",
   "pause",
   "unpause",
-  "rename",
   "stop",
   "kill",
   "destroy",

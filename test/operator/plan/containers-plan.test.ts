@@ -144,11 +144,6 @@ const tables: Readonly<Record<string, Rows>> = {
       "drifted: ready progressing Paused: p",
       "repair main; again in 0 s",
     ],
-    "that somebody renamed: it gets its name back": [
-      running({ drift: { reason: "Renamed", message: "r" } }),
-      "drifted: ready progressing Renamed: r",
-      "repair main; again in 0 s",
-    ],
     "that somebody restarted: it has failed, and is not stopped": [
       { ...running({ startedAt: later(90) }), health: { main: cold } },
       "restarted: error retrying Restarted: it was restarted from outside",

@@ -266,9 +266,9 @@ describe("labels and names", () => {
   const given = { ...workload(), role: "rerank", ordinal: 3 } as const;
 
   it("are read back as they were given, by their own instance only", () => {
-    const labels = labelsFor(given, "one", "n");
+    const labels = labelsFor(given, "one");
     const { slot, role, ordinal, hash, port } = given;
-    assert.deepEqual(labelIn(labels, "one"), { instance: "one", slot, role, ordinal, hash, port, name: "n" });
+    assert.deepEqual(labelIn(labels, "one"), { instance: "one", slot, role, ordinal, hash, port });
     assert.equal(labelIn(labels, "another"), undefined);
     assert.equal(labelIn({ ...labels, "dev.berth.slot": "../x" }, "one"), undefined);
     assert.equal(labelIn(undefined, "one"), undefined);
@@ -276,8 +276,8 @@ describe("labels and names", () => {
 
   it("name the variable that holds a bearer, never the bearer", () => {
     const withBearer = { ...given, bearer: { env: "LLAMA_API_KEY" } };
-    assert.equal(labelIn(labelsFor(withBearer, "one", "n", true), "one")?.bearer, "LLAMA_API_KEY");
-    assert.equal(labelIn(labelsFor(withBearer, "one", "n", false), "one")?.bearer, undefined);
+    assert.equal(labelIn(labelsFor(withBearer, "one", true), "one")?.bearer, "LLAMA_API_KEY");
+    assert.equal(labelIn(labelsFor(withBearer, "one", false), "one")?.bearer, undefined);
   });
 
   it("never give two processes the same name", () => {
