@@ -236,12 +236,9 @@ export const demandSchema = z.strictObject({
       context: z.strictObject({ tokens: z.int().min(0), tokensPerSecond: z.number().positive().optional() }).optional(),
       /** The `PublishedSlot.revision` that this gateway acts on. */
       seenRevision: z.int().min(0),
-      /**
-       * The part of `inFlight` that each process has; a process that is not named has none. Absent: a gateway that does
-       * not tell its processes apart.
-       */
-      endpoints: z.array(processDemandSchema).optional(),
-      /** The parts of `held` and `inFlight` that name each ref, of a slot whose model requests choose. */
+      /** The part of `inFlight` that each process has; a process that is not named has none. */
+      endpoints: z.array(processDemandSchema),
+      /** The parts of `held` and `inFlight` that name each ref. Absent: none does. */
       refs: z.array(demandOfRefSchema).optional(),
     }),
   ),

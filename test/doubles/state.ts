@@ -211,6 +211,8 @@ export class PublisherDouble implements Publisher {
   async writeOperator(): Promise<void> {}
 }
 
+const noDemand = { held: 0, inFlight: 0, seenRevision: 0, endpoints: [] };
+
 /** A DOUBLE for one gateway's demand: it publishes a seen `unloading` at once, and the rest within a second. */
 export class DemandDouble implements DemandStore {
   readonly slots: Demand["slots"] = {};
@@ -239,7 +241,7 @@ export class DemandDouble implements DemandStore {
   }
 
   set(slot: string, demand: Partial<Demand["slots"][string]>): void {
-    this.slots[slot] = { held: 0, inFlight: 0, seenRevision: 0, ...this.slots[slot], ...demand };
+    this.slots[slot] = { ...noDemand, ...this.slots[slot], ...demand };
     this.tell(slot);
   }
 
@@ -257,7 +259,7 @@ export class DemandDouble implements DemandStore {
     if (this.isGone) return [];
     const slots: Demand["slots"] = {};
     for (const [name, { revision }] of this.#publisher.slots) {
-      const base = this.slots[name] ?? { held: 0, inFlight: 0, seenRevision: 0 };
+      const base = this.slots[name] ?? noDemand;
       slots[name] = { ...base, seenRevision: this.isSlow ? 0 : revision };
     }
     for (const [name, demand] of Object.entries(this.slots)) slots[name] ??= demand;

@@ -93,9 +93,9 @@ test("a model that could not be loaded before the clock was set back is loaded w
   const [at, retryAt] = [later(3600).toISOString(), later(3900).toISOString()];
   const failed = [{ ref: "big", reason: "Exited", message: "", failures: 1, at, retryAt, isStalled: false }];
   const onRequest = { usual: "tiny", refs: ["tiny", "big"], chosen: "tiny", since: epoch.toISOString(), failed };
-  const refs = new Map([["big", { held: 1, inFlight: 0, waitingSince: later(99) }]]);
+  const byRef = new Map([["big", { held: 1, inFlight: 0, waitingSince: later(99) }]]);
   const given = input({ spec: { model: { default: "tiny", onRequest: ["big"] } }, observed: [observed()] });
-  const demand = { ...given.demand, held: 1, byRef: { refs, unattributed: { held: 0, inFlight: 0 } } };
+  const demand = { ...given.demand, held: 1, byRef };
   const choice = onRequestOf({ ...given, before: published({ onRequest }), demand }, "tiny");
   assert.deepEqual([choice?.chosen, choice?.failed], ["big", []]);
 });

@@ -46,6 +46,17 @@ export function observed(overrides: Partial<Observed> = {}): Observed {
   };
 }
 
+/** No request, and no gateway that would have to confirm anything. */
+export const noDemand: SlotInput["demand"] = {
+  held: 0,
+  inFlight: 0,
+  lastRequestAt: undefined,
+  lastByteAt: undefined,
+  seenRevision: Infinity,
+  byRef: new Map(),
+  byProcess: {},
+};
+
 export const warm: Health = { isHealthy: true, isWarm: true, failures: 0, message: "", listeningAt: epoch };
 export const cold: Health = { isHealthy: false, isWarm: false, failures: 0, message: "", listeningAt: undefined };
 
@@ -115,7 +126,7 @@ function withoutWant(overrides: InputOverrides): Omit<SlotInput, "want"> {
     model: undefined,
     requests: [],
     redated: [],
-    demand: { held: 0, inFlight: 0, lastRequestAt: undefined, lastByteAt: undefined, seenRevision: Infinity },
+    demand: noDemand,
     observed: [],
     health: {},
     workloads: [workload()],

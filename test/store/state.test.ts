@@ -98,7 +98,7 @@ describe("published state", { concurrency: true }, () => {
 function demand(gateway: string, slots: Demand["slots"], heartbeat = new Date(), boot = bootId()): Demand {
   return { schema: 1, gateway, pid: 1, bootId: boot, heartbeat: heartbeat.toISOString(), slots };
 }
-const one = { held: 1, inFlight: 0, seenRevision: 0 };
+const one = { held: 1, inFlight: 0, seenRevision: 0, endpoints: [] };
 
 describe("demand", { concurrency: true }, () => {
   it("is not written where its directory is none, and the gateway hears of it", async () => {

@@ -52,7 +52,7 @@ const report: OperatorReport = {
   configDir: "/c",
   problems: [],
 };
-const wish = { held: 1, inFlight: 0, seenRevision: 0 };
+const wish = { held: 1, inFlight: 0, seenRevision: 0, endpoints: [] };
 
 /** What every store promises to operators, gateways and tools. */
 export function describeStore(title: string, open: () => Promise<StoreUnderTest>): void {

@@ -67,7 +67,7 @@ const demand = {
   pid: 8,
   bootId: bootId(),
   heartbeat: new Date().toISOString(),
-  slots: { primary: { held: 0, inFlight: 1, seenRevision: 3 } },
+  slots: { primary: { held: 0, inFlight: 1, seenRevision: 3, endpoints: [] } },
 };
 
 /** By any name: what a person or a slot is called is no field. */

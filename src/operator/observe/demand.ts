@@ -8,11 +8,8 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
   let held = 0;
   let inFlight = 0;
   let seenRevision = Infinity;
-  let unattributed = 0;
-  let hasProcesses = false;
-  const processes: Record<string, { readonly inFlight: number; readonly lastByteAt: Date | undefined }> = {};
-  const refs = new Map<string, { held: number; inFlight: number; waitingSince: Date | undefined }>();
-  const withoutRef = { held: 0, inFlight: 0 };
+  const byProcess: Record<string, { readonly inFlight: number; readonly lastByteAt: Date | undefined }> = {};
+  const byRef = new Map<string, { held: number; inFlight: number; waitingSince: Date | undefined }>();
   let lastRequestAt: Date | undefined;
   let lastByteAt: Date | undefined;
   for (const gateway of gateways) {
@@ -23,23 +20,17 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
     inFlight += slot.inFlight;
     lastRequestAt = later(lastRequestAt, slot.lastRequestAt);
     lastByteAt = later(lastByteAt, slot.lastByteAt);
-    if (slot.refs === undefined) {
-      withoutRef.held += slot.held;
-      withoutRef.inFlight += slot.inFlight;
-    }
     for (const { ref, ...own } of slot.refs ?? []) {
-      const known = refs.get(ref) ?? { held: 0, inFlight: 0, waitingSince: undefined };
-      refs.set(ref, {
+      const known = byRef.get(ref) ?? { held: 0, inFlight: 0, waitingSince: undefined };
+      byRef.set(ref, {
         held: known.held + own.held,
         inFlight: known.inFlight + own.inFlight,
         waitingSince: earlier(known.waitingSince, own.waitingSince),
       });
     }
-    if (slot.endpoints === undefined) unattributed += slot.inFlight;
-    else hasProcesses = true;
-    for (const process of slot.endpoints ?? []) {
-      const known = processes[processName(process)];
-      processes[processName(process)] = {
+    for (const process of slot.endpoints) {
+      const known = byProcess[processName(process)];
+      byProcess[processName(process)] = {
         inFlight: (known?.inFlight ?? 0) + process.inFlight,
         lastByteAt: later(known?.lastByteAt, process.lastByteAt),
       };
@@ -48,9 +39,7 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
   if (lastRequestAt !== undefined && since !== undefined && lastRequestAt < since) lastRequestAt = undefined;
   // Status has it, by the present setting of the clock.
   if (lastRequestAt !== undefined && isFromAhead(lastRequestAt.getTime(), now)) lastRequestAt = undefined;
-  const byProcess = hasProcesses ? { byProcess: { processes, unattributed } } : {};
-  const byRef = refs.size === 0 ? {} : { byRef: { refs, unattributed: withoutRef } };
-  return { held, inFlight, lastRequestAt, lastByteAt, seenRevision, ...byProcess, ...byRef };
+  return { held, inFlight, lastRequestAt, lastByteAt, seenRevision, byProcess, byRef };
 }
 
 function earlier(known: Date | undefined, time: string | undefined): Date | undefined {

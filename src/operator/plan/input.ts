@@ -32,19 +32,13 @@ export interface SlotDemand {
   readonly lastByteAt: Date | undefined;
   /** The lowest revision that a live gateway acts on; Infinity without gateways. */
   readonly seenRevision: number;
-  /** By the ref that requests name, and the part of gateways that do not distinguish refs; absent: none does. */
-  readonly byRef?: {
-    readonly refs: ReadonlyMap<
-      string,
-      { readonly held: number; readonly inFlight: number; readonly waitingSince: Date | undefined }
-    >;
-    readonly unattributed: { readonly held: number; readonly inFlight: number };
-  };
-  /** By the name of each process, and the part that gateways do not distinguish; absent: no gateway distinguishes. */
-  readonly byProcess?: {
-    readonly processes: Readonly<Record<string, { readonly inFlight: number; readonly lastByteAt: Date | undefined }>>;
-    readonly unattributed: number;
-  };
+  /** By the ref that requests name. */
+  readonly byRef: ReadonlyMap<
+    string,
+    { readonly held: number; readonly inFlight: number; readonly waitingSince: Date | undefined }
+  >;
+  /** By the name of the process; a process that is not named has no request. */
+  readonly byProcess: Readonly<Record<string, { readonly inFlight: number; readonly lastByteAt: Date | undefined }>>;
 }
 
 /** The results of probing the present process; empty for a new process. */

@@ -52,7 +52,7 @@ export function onRequestOf(input: ChoiceInput, usual: string | undefined): Mode
     isFetching: before?.plan.reason === "Pulling",
     isFailing: known?.chosen === chosen && isFailing(input, chosen),
     isOrdered: requestOf(input, "load")?.model === chosen,
-    demand: demandOf(input, chosen),
+    demand: demandOf(input),
     barredMs: new Map(failed.flatMap(({ ref, retryAt }) => (ref === chosen ? [] : barred(ref, retryAt, now)))),
     maxWaitMs: (spec?.model.maxWaitSeconds ?? defaultMaxWaitSeconds) * 1000,
     minResidencyMs: (spec?.model.minResidencySeconds ?? defaultMinResidencySeconds) * 1000,
@@ -108,16 +108,13 @@ function isFailing({ before }: ChoiceInput, chosen: string): boolean {
   return isOther && findCondition(conditions, "Ready")?.status === "False";
 }
 
-/** Requests of gateways that do not distinguish models count for the chosen one. */
-function demandOf({ demand, now }: ChoiceInput, chosen: string): ReadonlyMap<string, ModelDemand> {
+function demandOf({ demand, now }: ChoiceInput): ReadonlyMap<string, ModelDemand> {
   const found = new Map<string, ModelDemand>();
-  for (const [ref, { held, inFlight, waitingSince }] of demand.byRef?.refs ?? []) {
+  for (const [ref, { held, inFlight, waitingSince }] of demand.byRef) {
     const waitedMs = waitingSince === undefined ? 0 : Math.max(0, now.getTime() - waitingSince.getTime());
     found.set(ref, { held, inFlight, waitedMs });
   }
-  const { held, inFlight, waitedMs } = found.get(chosen) ?? { held: 0, inFlight: 0, waitedMs: 0 };
-  const unattributed = demand.byRef?.unattributed ?? demand;
-  return found.set(chosen, { held: held + unattributed.held, inFlight: inFlight + unattributed.inFlight, waitedMs });
+  return found;
 }
 
 /** Failures from before an edit, a clock that was set back, or a request to load or restart the slot, count no more. */

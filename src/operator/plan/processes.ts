@@ -50,13 +50,10 @@ function withOwnFailures(before: PublishedSlot | undefined, process: ProcessRef)
   return { ...before, status: { ...status, ...failures } };
 }
 
-/** The gateways' requests at that process; the slot's, if they do not distinguish its processes. */
+/** The gateways' requests at that process. */
 function demandOf(demand: SlotDemand, process: ProcessRef): SlotDemand {
-  const { byProcess } = demand;
-  if (byProcess === undefined) return demand;
-  const own = byProcess.processes[processName(process)];
-  const inFlight = (own?.inFlight ?? 0) + byProcess.unattributed;
-  return { ...demand, inFlight, lastByteAt: own?.lastByteAt ?? demand.lastByteAt };
+  const { inFlight = 0, lastByteAt = demand.lastByteAt } = demand.byProcess[processName(process)] ?? {};
+  return { ...demand, inFlight, lastByteAt };
 }
 
 /** The main processes that answer, and that gateways may send to. */

@@ -194,8 +194,7 @@ export function openDemandLease(client: ApiClient, gateway: string, elapsedMs = 
  */
 function slotsOf({ slots }: DemandReport): Demand["slots"] {
   const entries = Object.entries(slots).map(([name, slot]) => {
-    const endpoints = slot.endpoints?.filter(({ inFlight }) => inFlight > 0);
-    return [name, endpoints === undefined ? slot : { ...slot, endpoints }] as const;
+    return [name, { ...slot, endpoints: slot.endpoints.filter(({ inFlight }) => inFlight > 0) }] as const;
   });
   return Object.fromEntries(entries);
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Observed } from "../../../src/api/workload.ts";
-import { cold, epoch, input, later, observed, published, warm } from "../fixture.ts";
+import { cold, epoch, input, later, noDemand, observed, published, warm } from "../fixture.ts";
 import { decided } from "./told.ts";
 
 const at = epoch.toISOString();
@@ -48,7 +48,7 @@ const unloaded = {
   before: published({ state: "unloading", transitions: [change] }),
   requests: [{ ...unload, requestedAt: later(1).toISOString() }],
 };
-const busy = { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: epoch, seenRevision: Infinity };
+const busy = { ...noDemand, inFlight: 1, lastRequestAt: epoch, lastByteAt: epoch };
 
 type Rows = Readonly<Record<string, readonly [given: Parameters<typeof input>[0], said: string, done?: string]>>;
 const tables: Readonly<Record<string, Rows>> = {

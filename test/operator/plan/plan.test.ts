@@ -4,7 +4,7 @@ import type { SlotSpecInput } from "../../../src/api/slot.ts";
 import type { PublishedSlot, SlotRequest } from "../../../src/api/status.ts";
 import type { Observed } from "../../../src/api/workload.ts";
 import type { SlotInput } from "../../../src/operator/plan/input.ts";
-import { cold, epoch, input, later, observed, published, warm, workload } from "../fixture.ts";
+import { cold, epoch, input, later, noDemand, observed, published, warm, workload } from "../fixture.ts";
 import { decided } from "./told.ts";
 
 const start = "start main 8081 /bin/llama-server --port 8081";
@@ -28,7 +28,7 @@ function request(kind: SlotRequest["kind"], seconds: number, more: Partial<SlotR
 
 /** What gateways tell that know the revision in force. */
 function demand(more: Partial<SlotInput["demand"]> = {}): SlotInput["demand"] {
-  return { held: 0, inFlight: 0, lastRequestAt: undefined, lastByteAt: undefined, seenRevision: 7, ...more };
+  return { ...noDemand, seenRevision: 7, ...more };
 }
 
 /** A slot that was ready, and is to be unloaded since then. */

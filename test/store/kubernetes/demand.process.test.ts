@@ -10,7 +10,7 @@ const lease = "/apis/coordination.k8s.io/v1/namespaces/berth/leases/berth-gatewa
 /** The demand of a gateway on another machine, as it writes it. */
 function beat(api: ApiDouble, { number, ageMs = 0 }: { readonly number: number; readonly ageMs?: number }): void {
   const heartbeat = new Date(Date.now() - ageMs).toISOString();
-  const slots = { chat: { held: 0, inFlight: 1, seenRevision: 1 } };
+  const slots = { chat: { held: 0, inFlight: 1, seenRevision: 1, endpoints: [] } };
   const stamp = { gateway: "g", pid: 1, bootId: "of another machine", heartbeat, incarnation: "g", beat: number };
   const annotations = { "berth.dev/demand": JSON.stringify({ schema: 1, ...stamp, slots }) };
   api.put(lease, { metadata: { annotations } });

@@ -66,7 +66,9 @@ const longest = 256 * 1024;
 describe("the demand of other gateways", () => {
   it("is shown while they renew their Leases, whatever this gateway's own says", async () => {
     using api = new ApiDouble();
-    const report = (inFlight: number): DemandReport => ({ slots: { a: { held: 0, inFlight, seenRevision: 1 } } });
+    const report = (inFlight: number): DemandReport => ({
+      slots: { a: { held: 0, inFlight, seenRevision: 1, endpoints: [] } },
+    });
     await using own = openDemandLease(api, "own");
     await own.write(report(1));
     await using others = await openOtherLeases(api, "own", (error) => assert.fail(String(error)));
