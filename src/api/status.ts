@@ -171,20 +171,20 @@ export const publishedRegistrySchema = z.strictObject({
   schema: z.literal(1),
   models: z.array(modelRecordSchema),
   upstreams: z.array(z.strictObject({ name: z.string(), spec: upstreamSpecSchema })),
-  /** Conditions of every declared Model and Upstream; absent: published by an operator of an earlier version. */
-  resources: z.array(resourceStatusSchema).optional(),
+  /** Conditions of every declared Model, Upstream and SlotGroup. */
+  resources: z.array(resourceStatusSchema),
 });
 export type PublishedRegistry = z.infer<typeof publishedRegistrySchema>;
 
 /**
  * The writer of a heartbeat, and the heartbeat's number. A reader judges the age of a heartbeat by its own clock, from the
- * moment at which it sees the number change. Earlier versions write neither.
+ * moment at which it sees the number change.
  */
 const incarnationFields = {
   /** Names one start of one process. */
-  incarnation: z.string().optional(),
+  incarnation: z.string(),
   /** Grows with each heartbeat of an incarnation. */
-  beat: z.int().min(0).optional(),
+  beat: z.int().min(0),
 };
 
 /** The operator's heartbeat: rewritten once a second (DECISIONS 10). */
@@ -200,8 +200,8 @@ export const publishedOperatorSchema = z.strictObject({
   isPaused: z.boolean(),
   /** Every slot has been reconciled once since the operator started: a slot that is not published does not exist. */
   isSettled: z.boolean(),
-  /** The number of published slots: with fewer files, some slot exists whose file is missing. Absent: earlier versions. */
-  slotCount: z.int().min(0).optional(),
+  /** The number of published slots: with fewer files, some slot exists whose file is missing. */
+  slotCount: z.int().min(0),
   configDir: z.string(),
   /** Operators that ended in the last ten minutes without being asked to; absent: none. */
   unexpectedEnds: z.strictObject({ count: z.int().min(1), lastAt: time }).optional(),

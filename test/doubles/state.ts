@@ -264,7 +264,7 @@ export class DemandDouble implements DemandStore {
     }
     for (const [name, demand] of Object.entries(this.slots)) slots[name] ??= demand;
     const heartbeat = "2026-01-01T00:00:00.000Z";
-    return [{ schema: 1, gateway: "g1", pid: 1, bootId: "boot", heartbeat, slots }];
+    return [{ schema: 1, gateway: "g1", pid: 1, bootId: "boot", heartbeat, incarnation: "g1", beat: 1, slots }];
   }
 
   watch(onSlots: (slots: readonly string[]) => void): Disposable {

@@ -57,8 +57,11 @@ it("an operator after a reboot publishes that engines have ended before its firs
         bootId: "before",
         startedAt: "2026-01-01T00:00:00.000Z",
         heartbeat: "2026-01-01T00:00:00.000Z",
+        incarnation: "before",
+        beat: 1,
         isPaused: false,
         isSettled: true,
+        slotCount: 1,
         configDir: dirs.configDir,
         problems: [],
       });

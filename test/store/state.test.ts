@@ -20,8 +20,11 @@ const operator: PublishedOperator = {
   bootId: bootId(),
   startedAt: new Date(0).toISOString(),
   heartbeat: new Date(0).toISOString(),
+  incarnation: "o",
+  beat: 1,
   isPaused: false,
   isSettled: true,
+  slotCount: 0,
   configDir: "/c",
   problems: [],
 };
@@ -96,7 +99,8 @@ describe("published state", { concurrency: true }, () => {
 });
 
 function demand(gateway: string, slots: Demand["slots"], heartbeat = new Date(), boot = bootId()): Demand {
-  return { schema: 1, gateway, pid: 1, bootId: boot, heartbeat: heartbeat.toISOString(), slots };
+  const time = heartbeat.toISOString();
+  return { schema: 1, gateway, pid: 1, bootId: boot, heartbeat: time, incarnation: time, beat: 1, slots };
 }
 const one = { held: 1, inFlight: 0, seenRevision: 0, endpoints: [] };
 

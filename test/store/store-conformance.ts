@@ -49,6 +49,7 @@ const report: OperatorReport = {
   startedAt: "2026-01-01T00:00:00.000Z",
   isPaused: false,
   isSettled: true,
+  slotCount: 0,
   configDir: "/c",
   problems: [],
 };
@@ -121,7 +122,7 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
         () => publisher.writeSlot(published("a", 2)),
         () => publisher.deleteSlot("a"),
         () => publisher.writeOperator(report),
-        () => publisher.writeRegistry({ schema: 1, models: [], upstreams: [] }),
+        () => publisher.writeRegistry({ schema: 1, models: [], upstreams: [], resources: [] }),
       ])
         await assert.rejects(write, { name: "LeadershipLost" });
       await until("it is told", () => losses > 0);
@@ -164,7 +165,7 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       await using leader = await lead(under);
       for (let round = 0; round < 5; round++) {
         const upstreams = [{ name: `u${round}`, spec: upstreamSpecSchema.parse({ baseUrl: "https://u.test" }) }];
-        await leader.store.publisher.writeRegistry({ schema: 1, models: [], upstreams });
+        await leader.store.publisher.writeRegistry({ schema: 1, models: [], upstreams, resources: [] });
         await reader.published.refreshRegistry();
         assert.deepEqual(reader.published.registry().upstreams, upstreams);
       }

@@ -21,8 +21,11 @@ const operator = {
   bootId: "boot",
   startedAt: at,
   heartbeat: at,
+  incarnation: "o",
+  beat: 1,
   isPaused: false,
   isSettled: true,
+  slotCount: 1,
   configDir: "/etc/berth",
   problems: [{ reason: "SourceEmpty", message: "it is empty" }],
 };
@@ -67,6 +70,8 @@ const demand = {
   pid: 8,
   bootId: bootId(),
   heartbeat: new Date().toISOString(),
+  incarnation: "g",
+  beat: 1,
   slots: { primary: { held: 0, inFlight: 1, seenRevision: 3, endpoints: [] } },
 };
 

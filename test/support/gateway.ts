@@ -82,7 +82,7 @@ export async function startGateway(
   const builtins = options.operator === undefined ? builtinSlots.map((name) => [name, unconfigured] as const) : [];
   const slots = { ...Object.fromEntries(builtins), ...options.slots };
   for (const [name, sketch] of Object.entries(slots)) await write(name, sketch);
-  await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], ...options.registry });
+  await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], resources: [], ...options.registry });
   let operator: (OperatorReport & { readonly heartbeat?: string }) | undefined;
   const publishOperator = async (sketch: Partial<PublishedOperator> = {}): Promise<void> => {
     operator = { ...operatorNow(), ...sketch };
@@ -133,7 +133,7 @@ export async function startGateway(
       await until(`the gateway has seen ${name}`, () => (running.seenRevision(name) ?? 0) >= revision);
     },
     async publishRegistry(registry) {
-      await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], ...registry });
+      await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], resources: [], ...registry });
     },
     publishOperator,
     post: (path, body, init = {}) =>
@@ -169,6 +169,7 @@ function operatorNow(): OperatorReport {
     startedAt: now,
     isPaused: false,
     isSettled: true,
+    slotCount: 0,
     configDir: "/config",
     problems: [],
   };

@@ -66,7 +66,7 @@ export function buildIndex(
   }
   const registry = published.registry();
   const models = new Map(registry.models.map((model) => [model.ref, model]));
-  const resources = new Map(registry.resources?.map((resource) => [resourceKey(resource), resource]));
+  const resources = new Map(registry.resources.map((resource) => [resourceKey(resource), resource]));
   return { slots, aliases, owners, rerankers, models, upstreamRefs, resources };
 }
 

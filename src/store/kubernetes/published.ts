@@ -28,7 +28,7 @@ export interface PublishedOptions {
   readonly onSlots: (listener: (names: readonly string[]) => void) => Disposable;
 }
 
-const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] };
+const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [], resources: [] };
 
 /** Reads what the operator publishes in a cluster, and follows it. Needs no operator: an absent state is an empty one. */
 export async function openPublishedObjects(options: PublishedOptions): Promise<PublishedStore> {
@@ -76,7 +76,7 @@ export async function openPublishedObjects(options: PublishedOptions): Promise<P
     const object = lease.watch?.get(operatorLease);
     return object === undefined ? undefined : recordOf(object.meta);
   };
-  const hasEverySlot = ({ slotCount = 0 }: PublishedOperator): boolean => isComplete && read.size >= slotCount;
+  const hasEverySlot = ({ slotCount }: PublishedOperator): boolean => isComplete && read.size >= slotCount;
   const operator = (): PublishedOperator | undefined => {
     const record = found();
     return record?.isSettled === true && !hasEverySlot(record) ? { ...record, isSettled: false } : record;

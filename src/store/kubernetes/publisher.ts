@@ -200,7 +200,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     async writeRegistry(value) {
       lease.check();
       await registry.put("registry", value, { isLasting: true });
-      const resources = value.resources ?? [];
+      const { resources } = value;
       const present = new Set(resources.map(({ kind, name }) => `${kind}/${name}`));
       for (const key of statuses.keys()) if (!present.has(key)) statuses.delete(key);
       for (const { kind, name, generation, conditions } of resources) {

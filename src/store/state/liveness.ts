@@ -4,10 +4,10 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 
 /** The identity and time of a publisher in each heartbeat. */
 export interface Heartbeat {
-  /** The name of one start of one publisher; absent: an earlier version wrote the file. */
-  readonly incarnation?: string | undefined;
+  /** The name of one start of one publisher. */
+  readonly incarnation: string;
   /** Grows with each heartbeat of an incarnation. */
-  readonly beat?: number | undefined;
+  readonly beat: number;
   /** The publisher's wall clock. */
   readonly heartbeat: string;
   /** The boot of the publisher's machine. */
@@ -51,7 +51,7 @@ export class LivenessWatch {
   note(present: ReadonlyMap<string, Heartbeat>): void {
     for (const name of this.#heard.keys()) if (!present.has(name)) this.#heard.delete(name);
     for (const [name, { incarnation, beat, heartbeat }] of present) {
-      const mark = `${incarnation ?? ""} ${beat ?? heartbeat}`;
+      const mark = `${incarnation} ${beat}`;
       const known = this.#heard.get(name);
       if (known?.mark === mark) continue;
       const isHeard = known !== undefined || Math.abs(this.#now() - Date.parse(heartbeat)) < this.#freshMs;

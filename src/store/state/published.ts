@@ -16,7 +16,7 @@ import { nameIn, once, readPublishedSlot, readRemnant, type OnUnknown } from "..
 import type { PublishedChange, PublishedStore } from "../store.ts";
 import { LivenessWatch, type Clocks, type Liveness } from "./liveness.ts";
 
-const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] };
+const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [], resources: [] };
 
 /** Reads the operator's published state and follows it. Needs no operator: an absent state is an empty one. */
 export async function openPublished(
@@ -56,8 +56,8 @@ export async function openPublished(
     isComplete = true;
   }
   /** A slot's file may be missing: somebody deleted it, or a full disk has no room for it. */
-  const hasEverySlot = ({ slotCount = 0 }: PublishedOperator): boolean =>
-    isComplete && (slotCount === 0 || [...(opened.slots?.values() ?? [])].length >= slotCount);
+  const hasEverySlot = ({ slotCount }: PublishedOperator): boolean =>
+    isComplete && [...(opened.slots?.values() ?? [])].length >= slotCount;
   const operator = (): PublishedOperator | undefined => {
     const found = foundOperator();
     return found?.isSettled === true && !hasEverySlot(found) ? { ...found, isSettled: false } : found;

@@ -399,7 +399,10 @@ export class ProxySite {
 
   #build(): ResolutionIndex {
     const slots = [...this.#published].map(([name, sketch]) => publishedOnce(name, sketch));
-    return buildIndex({ slots: () => slots, registry: () => ({ schema: 1, models: [], upstreams: [] }) }, new Map());
+    return buildIndex(
+      { slots: () => slots, registry: () => ({ schema: 1, models: [], upstreams: [], resources: [] }) },
+      new Map(),
+    );
   }
 
   #visitOf(request: IncomingMessage): Arrival {

@@ -31,7 +31,7 @@ function syncOf(first: Partial<State> = {}, holdMs = 60_000) {
   const state: State = { liveness: "absent", isSettled: false, slots: {}, ...first };
   const source = {
     slots: () => Object.entries(state.slots).map(([name, sketch]) => publishedSlot(name, sketch, 1)),
-    registry: () => ({ schema: 1 as const, models: [modelRecord("known")], upstreams: [] }),
+    registry: () => ({ schema: 1 as const, models: [modelRecord("known")], upstreams: [], resources: [] }),
   };
   const sync = new CacheSync({
     index: () => buildIndex(source, new Map()),

@@ -29,7 +29,7 @@ function indexOf(options: {
   return buildIndex(
     {
       slots: () => Object.entries(slots).map(([name, sketch]) => publishedSlot(name, sketch, 1)),
-      registry: () => ({ schema: 1, models: models.map(modelRecord), upstreams: [] }),
+      registry: () => ({ schema: 1, models: models.map(modelRecord), upstreams: [], resources: [] }),
     },
     new Map(upstream.map((ref) => [ref, upstreamModel("acme", `their-${ref}`)])),
   );
@@ -261,7 +261,7 @@ it("the holders of a model are the enabled slots that need one of its files, in 
   } satisfies Readonly<Record<string, SlotSketch>>;
   const published = Object.entries(slots).map(([name, sketch]) => publishedSlot(name, sketch, 1));
   const known = buildIndex(
-    { slots: () => published, registry: () => ({ schema: 1, models: registry, upstreams: [] }) },
+    { slots: () => published, registry: () => ({ schema: 1, models: registry, upstreams: [], resources: [] }) },
     new Map(),
   );
   const names = registry.map((model) => [model.ref, holdersOf(known, model).map(({ name }) => name)]);

@@ -60,7 +60,7 @@ function site(
     buildIndex(
       {
         slots: () => (current === undefined ? [] : [publishedSlot("coder", current, 1)]),
-        registry: () => ({ schema: 1, models: [], upstreams: [] }),
+        registry: () => ({ schema: 1, models: [], upstreams: [], resources: [] }),
       },
       new Map(),
     );

@@ -12,7 +12,7 @@ const inMs = (ms: number): string => new Date(now + ms).toISOString();
 function slotOf(sketch: SlotSketch | undefined, name = "primary"): KnownSlot {
   const slots = sketch === undefined ? [] : [publishedSlot(name, sketch, 1)];
   const index = buildIndex(
-    { slots: () => slots, registry: () => ({ schema: 1, models: [], upstreams: [] }) },
+    { slots: () => slots, registry: () => ({ schema: 1, models: [], upstreams: [], resources: [] }) },
     new Map(),
   );
   const slot = index.slots.get(name);

@@ -25,7 +25,7 @@ describe("series of what is gone", () => {
     const providers = new Set(["acme"]);
     const index = (): ResolutionIndex => {
       const published = [...slots].map((name) => publishedSlot(name, {}, 1));
-      const registry = { schema: 1 as const, models: [], upstreams: [] };
+      const registry = { schema: 1 as const, models: [], upstreams: [], resources: [] };
       return buildIndex({ slots: () => published, registry: () => registry }, new Map());
     };
     const readers = {

@@ -5,7 +5,8 @@ import { demandOf } from "../../../src/operator/observe/demand.ts";
 import { epoch, later } from "../fixture.ts";
 
 const gateway = (slots: Demand["slots"]): Demand => {
-  return { schema: 1, gateway: "g", pid: 1, bootId: "b", heartbeat: epoch.toISOString(), slots };
+  const heartbeat = epoch.toISOString();
+  return { schema: 1, gateway: "g", pid: 1, bootId: "b", heartbeat, incarnation: "g", beat: 1, slots };
 };
 const slot = { held: 1, inFlight: 1, seenRevision: 1, endpoints: [] };
 

@@ -17,7 +17,7 @@ test("a heartbeat that cannot be written is logged once, tried at each beat, and
   const report = { schema: 1, instance: "i", pid: 1, bootId: "b", startedAt: "", configDir: "/c" } as const;
   await using _heartbeat = await startHeartbeat({
     publisher,
-    read: () => ({ ...report, isPaused: false, isSettled: true, runtime: "process", problems: [] }),
+    read: () => ({ ...report, isPaused: false, isSettled: true, slotCount: 0, runtime: "process", problems: [] }),
     onFailing: (error) => told.push(String(error)),
     onEnd: () => told.push("ended"),
     every: (task) => {

@@ -18,7 +18,7 @@ const leases = "/apis/coordination.k8s.io/v1/namespaces/berth/leases";
 /** The operator's Lease, as it renews it. */
 function beat(api: ApiDouble, isSettled: boolean): void {
   const now = new Date().toISOString();
-  const times = { startedAt: now, heartbeat: now };
+  const times = { startedAt: now, heartbeat: now, incarnation: now, beat: 1 };
   const state = { isPaused: false, isSettled, slotCount: 0, configDir: "/c", problems: [] };
   const record = { schema: 1, instance: "i", pid: 1, bootId: "b", ...times, ...state };
   api.put(`${leases}/berth-operator`, { metadata: { annotations: { "berth.dev/record": JSON.stringify(record) } } });

@@ -223,6 +223,8 @@ describe("berth uninstall of an installation", () => {
       pid: 1,
       bootId: bootId(),
       heartbeat: new Date().toISOString(),
+      incarnation: "g",
+      beat: 1,
       slots: {},
     };
     await mkdir(join(at.layout.stateDir, "demand"));
