@@ -8,16 +8,15 @@ export const recordSchema = z.strictObject({
   instance: z.string(),
   slot: slotNameSchema,
   role: z.enum(processRoles),
-  /** Absent in records of versions without replicas. */
-  ordinal: z.int().min(0).default(0),
+  ordinal: z.int().min(0),
   hash: z.string(),
   port: z.int(),
   /** A random secret per start, known to the operator and to the engine, which carries it in its label. */
   start: z.string(),
   /** The bearer that the engine requires of its clients; absent: none. */
   bearer: z.string().optional(),
-  /** The user that runs it; absent in records of earlier versions. */
-  uid: z.int().optional(),
+  /** The user that runs it. */
+  uid: z.int(),
   bootId: z.string(),
   pidNamespace: z.string(),
   /** 0: the start failed. */

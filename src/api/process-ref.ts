@@ -13,7 +13,7 @@ export interface SlotProcess extends ProcessRef {
 
 /**
  * Names the process within its slot: `main`, `main-1`, `rerank`. Records, logs, containers, leases and books of processes
- * use this name. Ordinal 0 has the name of versions without replicas, whose files are found again.
+ * use this name.
  */
 export function processName({ role, ordinal }: ProcessRef): string {
   return ordinal === 0 ? role : `${role}-${ordinal}`;
@@ -33,7 +33,7 @@ export function compareProcesses(one: ProcessRef, other: ProcessRef): number {
   return processRoles.indexOf(one.role) - processRoles.indexOf(other.role) || one.ordinal - other.ordinal;
 }
 
-/** The ordinal in a label. A container that a version without replicas has started carries none, and is ordinal 0. */
-export function readOrdinal(text: string | undefined): number {
-  return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) : 0;
+/** The ordinal in a label; undefined where it has none. */
+export function readOrdinal(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) : undefined;
 }

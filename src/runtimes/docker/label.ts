@@ -43,13 +43,15 @@ export function labelIn(
   const get = (key: string): string | undefined => labels?.[`${prefix}${key}`];
   const slot = slotNameSchema.safeParse(get("slot")).data;
   const role = processRoles.find((known) => known === get("role"));
-  if (get("instance") !== instance || slot === undefined || role === undefined) return undefined;
+  const ordinal = readOrdinal(get("ordinal"));
+  if (get("instance") !== instance || slot === undefined || role === undefined || ordinal === undefined)
+    return undefined;
   const bearer = get("bearer");
   return {
     instance,
     slot,
     role,
-    ordinal: readOrdinal(get("ordinal")),
+    ordinal,
     hash: get("hash") ?? "",
     port: Number(get("port") ?? 0),
     ...(bearer === undefined ? {} : { bearer }),

@@ -28,7 +28,7 @@ export function adoptedRestarts({ status }: Pod, known: number | undefined): num
 /** The state of an engine by its Pod. */
 export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known, adopted = 0 }: Seen): Observed {
   const { slot, role, ordinal, hash, port, startedAt } = pod.label;
-  const { name, creationTimestamp } = pod.metadata;
+  const { name } = pod.metadata;
   const engine = pod.status.containerStatuses.find((each) => each.name === engineContainer);
   const begunAt = engine?.state.running?.startedAt;
   // A start by the kubelet that is taken over is another start: its model was lost with the one before.
@@ -42,7 +42,7 @@ export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known, adop
     host: pod.status.podIP ?? name,
     port,
     isPortTaken: false,
-    startedAt: isAgain ? new Date(begunAt) : (startedAt ?? new Date(creationTimestamp)),
+    startedAt: isAgain ? new Date(begunAt) : startedAt,
     id: { podName: name },
   } as const;
   const exit = known ?? exitOf(pod, adopted);

@@ -8,8 +8,8 @@ export interface PodLabel extends SlotProcess {
   readonly port: number;
   /** The variable of its environment, and the key of its Secret, that holds its bearer. */
   readonly bearer?: string;
-  /** By the clock of the operator that made it; absent: an earlier version made it. */
-  readonly startedAt?: Date;
+  /** By the clock of the operator that made it. */
+  readonly startedAt: Date;
 }
 
 const podPrefix = "berth.dev/";
@@ -75,17 +75,19 @@ export function podLabelIn(
 ): PodLabel | undefined {
   const slot = slotNameSchema.safeParse(labels[slotLabel]).data;
   const role = processRoles.find((known) => known === labels[roleLabel]);
-  if (labels[instanceLabel] !== instance || slot === undefined || role === undefined) return undefined;
-  const bearer = annotations[bearerAnnotation];
+  const ordinal = readOrdinal(labels[ordinalLabel]);
   const startedAt = new Date(annotations[startedAtAnnotation] ?? Number.NaN);
+  if (labels[instanceLabel] !== instance || slot === undefined || role === undefined) return undefined;
+  if (ordinal === undefined || Number.isNaN(startedAt.getTime())) return undefined;
+  const bearer = annotations[bearerAnnotation];
   return {
     slot,
     role,
-    ordinal: readOrdinal(labels[ordinalLabel]),
+    ordinal,
     hash: labels[hashLabel] ?? "",
     port: Number(annotations[portAnnotation] ?? 0),
     ...(bearer === undefined ? {} : { bearer }),
-    ...(Number.isNaN(startedAt.getTime()) ? {} : { startedAt }),
+    startedAt,
   };
 }
 

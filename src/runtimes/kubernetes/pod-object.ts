@@ -39,7 +39,6 @@ const podSchema = z.object({
   metadata: z.object({
     name: z.string(),
     uid: z.string(),
-    creationTimestamp: z.string(),
     deletionTimestamp: z.string().nullish(),
     labels: z.record(z.string(), z.string()).default({}),
     annotations: z.record(z.string(), z.string()).default({}),

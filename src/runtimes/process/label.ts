@@ -39,12 +39,14 @@ export function labelOf(pid: number): Label | undefined {
   const instance = environment?.get("BERTH_INSTANCE");
   const slot = slotNameSchema.safeParse(environment?.get("BERTH_SLOT")).data;
   const role = processRoles.find((known) => known === environment?.get("BERTH_ROLE"));
-  if (environment === undefined || instance === undefined || slot === undefined || role === undefined) return undefined;
+  const ordinal = readOrdinal(environment?.get("BERTH_ORDINAL"));
+  if (environment === undefined || instance === undefined) return undefined;
+  if (slot === undefined || role === undefined || ordinal === undefined) return undefined;
   return {
     instance,
     slot,
     role,
-    ordinal: readOrdinal(environment.get("BERTH_ORDINAL")),
+    ordinal,
     hash: environment.get("BERTH_HASH") ?? "",
     port: Number(environment.get("BERTH_PORT") ?? 0),
     start: environment.get("BERTH_START") ?? "",
@@ -73,9 +75,7 @@ export class Trust {
     if (label?.instance !== record.instance || label.slot !== record.slot || !isSameProcess(label, record))
       return false;
     if (label.start !== record.start) return false;
-    const user = userOf(record.pid);
-    if (record.uid === undefined) return user !== undefined && this.#users.has(user);
-    return record.uid === 0 || user === record.uid;
+    return record.uid === 0 || userOf(record.pid) === record.uid;
   }
 
   /** Whether a process with that label may be ended. `record`: the record of that slot and role. */

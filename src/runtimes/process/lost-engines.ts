@@ -2,7 +2,7 @@ import type { ProcessRecord } from "../../api/process-record.ts";
 import { bootId } from "../../lib/boot-id.ts";
 import { pidNamespace, readProc, type ProcEntry } from "../../lib/process-identity.ts";
 import { labelOf, type Label, type Trust } from "./label.ts";
-import { listProcs, startedAt } from "./proc.ts";
+import { listProcs, startedAt, userOf } from "./proc.ts";
 import { recordKey } from "./records.ts";
 
 /**
@@ -12,17 +12,18 @@ import { recordKey } from "./records.ts";
  */
 export function findLostEngines(instance: string, known: readonly ProcessRecord[], trust: Trust): ProcessRecord[] {
   const starts = new Set(known.map(({ start }) => start));
-  const oldest = new Map<string, { readonly label: Label; readonly entry: ProcEntry }>();
+  const oldest = new Map<string, { readonly label: Label; readonly entry: ProcEntry; readonly uid: number }>();
   for (const entry of listProcs()) {
     const label = labelOf(entry.pid);
     if (label?.instance !== instance || entry.pid === process.pid || starts.has(label.start)) continue;
-    if (!trust.mayEnd(label, entry.pid)) continue;
+    const uid = userOf(entry.pid);
+    if (uid === undefined || !trust.mayEnd(label, entry.pid)) continue;
     const key = recordKey(label);
     const other = oldest.get(key)?.entry;
-    if (other === undefined || isBefore(entry, other)) oldest.set(key, { label, entry });
+    if (other === undefined || isBefore(entry, other)) oldest.set(key, { label, entry, uid });
   }
   const lost: ProcessRecord[] = [];
-  for (const [key, { label, entry }] of oldest) {
+  for (const [key, { label, entry, uid }] of oldest) {
     // A recorded engine that lives is the one in force.
     const record = known.find((each) => recordKey(each) === key);
     if (record !== undefined && record.exit === undefined && isPresent(record, trust)) continue;
@@ -30,6 +31,7 @@ export function findLostEngines(instance: string, known: readonly ProcessRecord[
     lost.push({
       schema: 1,
       ...label,
+      uid,
       bootId: bootId(),
       pidNamespace: pidNamespace(),
       pid: entry.pid,

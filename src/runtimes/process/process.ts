@@ -25,7 +25,7 @@ import { hostPorts } from "./host-ports.ts";
 import { processTraits } from "./traits.ts";
 import { SocketWatch } from "./socket-watch.ts";
 import { startFailure } from "../start-failure.ts";
-import { findUser, usersOfEngines } from "./user.ts";
+import { findUser, ownUser, usersOfEngines } from "./user.ts";
 
 export interface ProcessRuntimeOptions {
   readonly stateDir: string;
@@ -133,7 +133,7 @@ class ProcessRuntime implements Runtime {
       const message = startFailure(error, workload);
       if (message === undefined) throw error;
       const exit: Exit = { reason: "StartFailed", message, at: new Date().toISOString() };
-      await this.#records.put({ ...base, pid: 0, startTime: "never", logOffset: 0, exit });
+      await this.#records.put({ ...base, uid: ownUser(), pid: 0, startTime: "never", logOffset: 0, exit });
       this.#notify(slot);
       return;
     }

@@ -157,7 +157,12 @@ it("a container is ended also where the daemon lists it, and reports no events",
     if (asked === "DELETE /containers/c1") left.delete("c1");
     if (asked !== "GET /containers/c1/json") return say(response, 200, []);
     if (!left.has("c1")) return say(response, 404, { message: "no such container" });
-    const Labels = { "dev.berth.instance": "i", "dev.berth.slot": "primary", "dev.berth.role": "main" };
+    const Labels = {
+      "dev.berth.instance": "i",
+      "dev.berth.slot": "primary",
+      "dev.berth.role": "main",
+      "dev.berth.ordinal": "0",
+    };
     say(response, 200, { Id: "c1", Config: { Labels }, State: { Running: true, StartedAt: "2026-01-01T00:00:00Z" } });
   });
   const dockerHost = `unix://${at.double.path}`;

@@ -165,7 +165,12 @@ async function containersOf() {
         if (site.isCutting) return void response.destroy();
         if (site.broken.has(id)) return say(response, 500, { message: "its layer is broken" });
       }
-      const Labels = { "dev.berth.instance": "i", "dev.berth.slot": "primary", "dev.berth.role": "main" };
+      const Labels = {
+        "dev.berth.instance": "i",
+        "dev.berth.slot": "primary",
+        "dev.berth.role": "main",
+        "dev.berth.ordinal": "0",
+      };
       const list = Array.from(site.known, (Id) => ({ Id }));
       const isKnown = id === undefined || site.known.has(id);
       const send = (): void =>

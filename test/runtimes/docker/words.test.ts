@@ -271,6 +271,7 @@ describe("labels and names", () => {
     assert.deepEqual(labelIn(labels, "one"), { instance: "one", slot, role, ordinal, hash, port });
     assert.equal(labelIn(labels, "another"), undefined);
     assert.equal(labelIn({ ...labels, "dev.berth.slot": "../x" }, "one"), undefined);
+    assert.equal(labelIn({ ...labels, "dev.berth.ordinal": "" }, "one"), undefined);
     assert.equal(labelIn(undefined, "one"), undefined);
   });
 

@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { observedOf } from "../../../src/runtimes/kubernetes/observed.ts";
 import { readPod, type Pod } from "../../../src/runtimes/kubernetes/pod-object.ts";
-import { podLabels, podName } from "../../../src/runtimes/kubernetes/pod-label.ts";
+import { podAnnotations, podLabels, podName } from "../../../src/runtimes/kubernetes/pod-label.ts";
 import { workload } from "./manifests.ts";
 
 const image = "registry.lan/llama:b1";
 const createdAt = "2026-11-22T21:00:00Z";
+const annotations = podAnnotations(workload, { hasBearer: false, startedAt: new Date(createdAt) });
 const finishedAt = "2026-11-22T21:05:00Z";
 
 type Status = Readonly<Record<string, unknown>>;
@@ -18,7 +19,7 @@ interface Written {
   readonly limits?: Readonly<Record<string, string>>;
 }
 
-/** As the API server writes it, without the time of its start, which Pods of earlier versions lack. */
+/** As the API server writes it. */
 function podWith({ status, metadata, limits, ...rest }: Written): Pod {
   const nodeName = "nodeName" in rest ? rest.nodeName : "nas";
   const pod = readPod(
@@ -26,9 +27,8 @@ function podWith({ status, metadata, limits, ...rest }: Written): Pod {
       metadata: {
         name: podName(workload),
         uid: "7d",
-        creationTimestamp: createdAt,
         labels: podLabels(workload, "home"),
-        annotations: { "berth.dev/port": String(workload.port) },
+        annotations,
         ...metadata,
       },
       spec: {
@@ -234,7 +234,7 @@ describe("an engine that has ended, or cannot begin", () => {
 describe("an engine behind init containers", () => {
   const pending = (init: object, status: object) => {
     const object = {
-      metadata: { name: "x", uid: "1", creationTimestamp: createdAt, labels: podLabels(workload, "home") },
+      metadata: { name: "x", uid: "1", labels: podLabels(workload, "home"), annotations },
       spec: { nodeName: "nas", containers: [{ name: "engine", image }], initContainers: [{ name: "helper", ...init }] },
       status: {
         phase: "Pending",
@@ -310,13 +310,15 @@ describe("an engine that runs", () => {
 });
 
 describe("a Pod", () => {
-  it("is not ours with another instance's labels, or without a slot, a role or a name", () => {
+  it("is not ours with another instance's labels, or without a slot, a role, an ordinal or a name", () => {
     const labels = podLabels(workload, "home");
     const { "berth.dev/slot": _slot, ...noSlot } = labels;
+    const { "berth.dev/ordinal": _ordinal, ...noOrdinal } = labels;
     const ofLabels = (given: object): unknown =>
-      readPod({ metadata: { name: "x", uid: "1", creationTimestamp: createdAt, labels: given }, spec: {} }, "home");
+      readPod({ metadata: { name: "x", uid: "1", labels: given, annotations }, spec: {} }, "home");
     assert.equal(ofLabels({ ...labels, "berth.dev/instance": "other" }), undefined);
     assert.equal(ofLabels(noSlot), undefined);
+    assert.equal(ofLabels(noOrdinal), undefined);
     assert.equal(ofLabels({ ...labels, "berth.dev/role": "leader" }), undefined);
     assert.equal(readPod({ metadata: { labels }, spec: {} }, "home"), undefined);
     assert.ok(ofLabels(labels));

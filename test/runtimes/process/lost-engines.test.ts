@@ -119,7 +119,13 @@ function environmentOf(pid: number): Record<string, string> {
 
 /** What everybody on the machine can know or guess. */
 function forgery(site: ProcessSite, { slot, role, hash, port, env }: Workload): Record<string, string> {
-  const label = { BERTH_INSTANCE: site.instance, BERTH_SLOT: slot, BERTH_ROLE: role, BERTH_HASH: hash };
+  const label = {
+    BERTH_INSTANCE: site.instance,
+    BERTH_SLOT: slot,
+    BERTH_ROLE: role,
+    BERTH_ORDINAL: "0",
+    BERTH_HASH: hash,
+  };
   const plain = Object.entries(env).filter((pair): pair is [string, string] => typeof pair[1] === "string");
   return { ...Object.fromEntries(plain), ...label, BERTH_PORT: String(port), BERTH_START: "guessed" };
 }

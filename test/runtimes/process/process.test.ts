@@ -69,7 +69,7 @@ describe("process: the engines of this installation", () => {
   test("a zombie is gone", async () => {
     await using site = new ProcessSite();
     const another = await recordOfAnother(site);
-    const label = `BERTH_INSTANCE=${site.instance} BERTH_SLOT=primary BERTH_ROLE=main BERTH_START=start-1`;
+    const label = `BERTH_INSTANCE=${site.instance} BERTH_SLOT=primary BERTH_ROLE=main BERTH_ORDINAL=0 BERTH_START=start-1`;
     // A parent that never waits keeps its child a zombie.
     const script = `setsid env ${label} sleep 3600 >/dev/null & echo $!; exec sleep 3600`;
     await using parent = await openStranger(["/bin/sh", "-c", script]);

@@ -15,6 +15,7 @@ const record: ProcessRecord = {
   hash: "hash-1",
   port: 8081,
   start: "start-1",
+  uid: 1000,
   bootId: "boot-1",
   pidNamespace: "pid:[1]",
   pid: 4711,
