@@ -35,14 +35,9 @@ export async function checkModel(path: string): Promise<void> {
   }
 }
 
-/** Whether a model is there that this version wrote, or a person; not the one of noise that earlier versions wrote. */
-export async function hasModel(path: string): Promise<boolean> {
-  const known = await lstat(path).catch(() => undefined);
-  if (known?.isFile() !== true || known.size > 1024 ** 2) return known !== undefined;
-  return await readGguf(path).then(
-    ({ name }) => name !== "tiny",
-    () => true,
-  );
+/** Whether something has that name, also a link that leads nowhere. */
+export async function isTaken(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined)) !== undefined;
 }
 
 const pollMs = 500;

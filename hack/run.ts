@@ -16,7 +16,7 @@ import { startUp } from "../src/main/up.ts";
 import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
-import { checkModel, givenModel, hasModel, serveGiven, useModel, type Given } from "./run-model.ts";
+import { checkModel, givenModel, isTaken, serveGiven, useModel, type Given } from "./run-model.ts";
 import { greeting, lockedGreeting, remarkOn, shownPieces } from "./run-greeting.ts";
 import { checkSettings } from "./run-settings.ts";
 import { complain, exists, Stop, textOf } from "./run-stop.ts";
@@ -146,7 +146,7 @@ async function prepare(given: Given | undefined): Promise<void> {
   const file = given !== undefined && "path" in given ? given.path : undefined;
   if (file !== undefined) await checkModel(file);
   const [first, embedding] = [tinyModel, `${tinyModel}-embed`].map((name) => join(modelsDir, `${name}.gguf`));
-  if (first !== undefined && !(await hasModel(first))) await writeFirstModel(first);
+  if (first !== undefined && !(await isTaken(first))) await writeFirstModel(first);
   if (embedding !== undefined && !(await exists(embedding))) await writeTinyModel(embedding, { embedding: true });
   for (const name of ["primary.toml", "embed.toml"]) {
     const path = join(configDir, "slots", name);

@@ -4,8 +4,8 @@ import { z } from "zod";
 export const discoveredModelsSchema = z.strictObject({
   schema: z.literal(1),
   upstream: z.string(),
-  /** When it listed them. The name is that of the files of earlier versions, which run beside this one in an upgrade. */
-  heardAt: z.iso.datetime(),
+  /** When it listed them. */
+  listedAt: z.iso.datetime(),
   /** The provider's own names. */
   models: z.array(z.string()),
 });

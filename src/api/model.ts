@@ -15,10 +15,6 @@ export const modelSourceSchema = z
 /** A page that a person may be led to: `javascript:` and `data:` addresses would run in the dashboard. */
 const webPage = /^https?:\/\//;
 
-export function isWebPage(url: string): boolean {
-  return webPage.test(url);
-}
-
 export const modelSpecSchema = z.strictObject({
   ref: modelRefSchema.optional().describe("The ref; absent: the resource's name"),
   source: modelSourceSchema
@@ -51,7 +47,7 @@ export const modelSpecSchema = z.strictObject({
   license: z.string().optional().describe("Shown before a pull"),
   licenseUrl: z
     .url()
-    .refine(isWebPage, "starts with http:// or https://")
+    .refine((url) => webPage.test(url), "starts with http:// or https://")
     .meta({ pattern: webPage.source })
     .optional()
     .describe("Where the licence can be read"),

@@ -32,14 +32,6 @@ const pages = [
   ["/ui/nowhere", "No such page", "No such page · Berth"],
 ] as const;
 
-/** Addresses of earlier versions, with those of today. */
-const moved = [
-  ["/ui/groups", "/ui/machine", "Machine"],
-  ["/ui/hardware", "/ui/machine", "Machine"],
-  ["/ui/upstreams", "/ui/providers", "Providers"],
-  ["/ui/tokens", "/ui/settings/tokens", "Settings"],
-] as const;
-
 describe("an address of the dashboard", () => {
   let browser: Browser;
   let berth: RunningBerth;
@@ -66,16 +58,6 @@ describe("an address of the dashboard", () => {
         await until(`${path} is called ${title}`, async () => (await page.title()) === title);
         assert.equal(await page.getByRole("alert").count(), 0, path);
       }
-    }
-  });
-
-  it("of an earlier version leads to where its page is now", async () => {
-    await using opened = await openPage(browser, "about:blank");
-    const { page } = opened;
-    for (const [path, now, heading] of moved) {
-      await page.goto(`${berth.url}${path}`);
-      await page.getByRole("heading", { name: heading, level: 1, exact: true }).waitFor();
-      assert.equal(new URL(page.url()).pathname, now);
     }
   });
 

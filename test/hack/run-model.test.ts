@@ -2,11 +2,9 @@ import assert from "node:assert/strict";
 import { lstat, mkdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { it } from "node:test";
-import { writeFirstModel } from "../../hack/first-model.ts";
-import { givenModel, hasModel, useModel } from "../../hack/run-model.ts";
+import { givenModel, useModel } from "../../hack/run-model.ts";
 import { Stop } from "../../hack/run-stop.ts";
 import { rejectionOf } from "../support/rejection.ts";
-import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 it("MODEL replaces the link of an earlier run, and no file that somebody has put there", async () => {
@@ -51,15 +49,3 @@ for (const [given, model] of [
 ] as const)
   it(`MODEL=${given} is a ${"path" in model ? "file" : "name or an address"}`, async () =>
     assert.deepEqual(await givenModel(given), model));
-
-it("replaces the first model of earlier versions, which was noise, and no other", async () => {
-  await using directory = await tempDir();
-  const path = join(directory.path, "tiny.gguf");
-  assert.equal(await hasModel(path), false);
-  await writeTinyModel(path);
-  assert.equal(await hasModel(path), false);
-  await writeFirstModel(path);
-  assert.equal(await hasModel(path), true);
-  await writeFile(path, "GGUF in writing");
-  assert.equal(await hasModel(path), true);
-});

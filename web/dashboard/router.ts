@@ -3,7 +3,7 @@ import { base } from "../shared/api.ts";
 import { unsavedFiles } from "./drafts.ts";
 import { mayLeave } from "./leaving.ts";
 import { addressQuery } from "./query.ts";
-import { presentPath, segmentsOf } from "./segments.ts";
+import { segmentsOf } from "./segments.ts";
 
 /** Path of the page below the address of Berth, e.g. `/ui/slots/primary`; `/` is the overview. */
 export const path = signal(pathOf(location));
@@ -16,8 +16,7 @@ let place = 0;
 /** Follows links within the page, and Back and Forward, without loading it anew. */
 export function followLinks(): void {
   place = placeOf(history.state) ?? 0;
-  // An address of an earlier version becomes that of today.
-  history.replaceState({ place }, "", addressOf(path.value) + location.search);
+  history.replaceState({ place }, "");
   addEventListener("popstate", ({ state }) => void followHistory(placeOf(state)));
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -65,7 +64,7 @@ export function slotPath(name: string): string {
 }
 
 function pathOf({ pathname }: { readonly pathname: string }): string {
-  return presentPath(pathname.startsWith(base.pathname) ? pathname.slice(base.pathname.length - 1) : pathname);
+  return pathname.startsWith(base.pathname) ? pathname.slice(base.pathname.length - 1) : pathname;
 }
 
 function addressOf(path: string): string {

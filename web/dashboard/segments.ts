@@ -11,18 +11,6 @@ export function segmentsOf(path: string): readonly string[] | undefined {
   }
 }
 
-/** The address of today for one that a page had before; every other one as it is. */
-export function presentPath(path: string): string {
-  return path.replace(/^\/ui\/(upstreams|groups|hardware|tokens)(?=\/|$)/, (_, name: string) => moved[name] ?? _);
-}
-
-const moved: Readonly<Record<string, string>> = {
-  upstreams: "/ui/providers",
-  groups: "/ui/machine",
-  hardware: "/ui/machine",
-  tokens: "/ui/settings/tokens",
-};
-
 /** The pages of the rail, in their order: the first segment of each, and its name. */
 export const pageNames = {
   slots: "Overview",

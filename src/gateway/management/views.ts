@@ -1,4 +1,4 @@
-import { chatFault, isWebPage, type ModelRecord } from "../../api/model.ts";
+import { chatFault, type ModelRecord } from "../../api/model.ts";
 import { choiceViewSchema } from "../../api/management/choice-view.ts";
 import {
   modelViewSchema,
@@ -188,8 +188,6 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView
     ...model,
     id: model.ref,
     backend: owner?.status?.backend,
-    // An earlier operator may have published any address.
-    licenseUrl: model.licenseUrl !== undefined && isWebPage(model.licenseUrl) ? model.licenseUrl : null,
     source: withoutSignatures(model.source),
     slots,
     lastBenchmark: lastOfModel(index.slots.values(), model.ref),

@@ -187,7 +187,7 @@ function isOfKind<K extends Kind>(desired: AnyDesired, kind: K): desired is AnyD
   return desired.kind === kind;
 }
 
-/** Specs are compared, too: an earlier version may have published fewer fields under the hash of the same manifest. */
+/** Specs are compared, too: another release may have published another spec under the hash of the same manifest. */
 function isSame(a: AnyDesired, b: AnyDesired): boolean {
   const { since: _a, spec: aSpec, ...restA } = a;
   const { since: _b, spec: bSpec, ...restB } = b;

@@ -71,8 +71,8 @@ export class DiscoveredStore implements AsyncDisposable {
     const models = listed.filter((name) => name.length <= nameLimit);
     const known = this.#known.get(file);
     const isSame = known?.models.length === models.length && models.every((name, at) => name === known.models[at]);
-    if (isSame && Math.abs(now - Date.parse(known.heardAt)) < againMs) return;
-    const listing: DiscoveredModels = { schema: 1, upstream, heardAt: new Date(now).toISOString(), models };
+    if (isSame && Math.abs(now - Date.parse(known.listedAt)) < againMs) return;
+    const listing: DiscoveredModels = { schema: 1, upstream, listedAt: new Date(now).toISOString(), models };
     this.#known.set(file, listing);
     this.#writes
       .run(() => writeInKeptDirectory(join(this.#dir, file), JSON.stringify(listing), { fsync: false, mode: 0o640 }))
@@ -104,8 +104,8 @@ export class DiscoveredStore implements AsyncDisposable {
   }
 
   /** Also a list from the future, by a wrong clock. */
-  #isOld({ heardAt }: DiscoveredModels): boolean {
-    return Math.abs(this.#now - Date.parse(heardAt)) > oldMs;
+  #isOld({ listedAt }: DiscoveredModels): boolean {
+    return Math.abs(this.#now - Date.parse(listedAt)) > oldMs;
   }
 }
 

@@ -60,7 +60,7 @@ describe("what providers listed", () => {
     await keep(at, "m1");
     const [text, ...others] = await at.texts();
     assert.deepEqual(others, []);
-    assert.equal(text, '{"schema":1,"upstream":"acme","heardAt":"2026-11-21T00:00:00.000Z","models":["m1"]}');
+    assert.equal(text, '{"schema":1,"upstream":"acme","listedAt":"2026-11-21T00:00:00.000Z","models":["m1"]}');
     const [file = ""] = await readdir(join(at.path, "discovered"));
     assert.doesNotMatch(file, /acme|example|secret/);
     assert.equal((await stat(join(at.path, "discovered", file))).mode & 0o777, 0o640);

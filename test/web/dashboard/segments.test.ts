@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { presentPath, segmentsOf, titleOf } from "../../../web/dashboard/segments.ts";
+import { segmentsOf, titleOf } from "../../../web/dashboard/segments.ts";
 
 it("an address is decoded part by part, and one with a broken escape is none", () => {
   assert.deepEqual(segmentsOf("/"), []);
@@ -15,16 +15,4 @@ it("a tab is called by its page, of a slot or a part of a page by that first", (
   assert.equal(titleOf(["providers"]), "Providers · Berth");
   assert.equal(titleOf(["constructor"]), "No such page · Berth");
   assert.equal(titleOf(undefined), "No such page · Berth");
-});
-
-it("an address that a page had before leads to where it is now", () => {
-  for (const [before, now] of [
-    ["/ui/groups", "/ui/machine"],
-    ["/ui/hardware", "/ui/machine"],
-    ["/ui/upstreams", "/ui/providers"],
-    ["/ui/tokens", "/ui/settings/tokens"],
-    ["/ui/slots/groups", "/ui/slots/groups"],
-    ["/", "/"],
-  ] as const)
-    assert.equal(presentPath(before), now);
 });
