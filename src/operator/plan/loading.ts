@@ -43,6 +43,7 @@ export function drifted(input: ProcessInput): Verdict | undefined {
   if (process?.drift === undefined || workload === undefined) return undefined;
   return {
     severity: "progressing",
+    phase: "warming",
     ...process.drift,
     steps: [{ do: "repair", ...stepProcess(workload), reason: process.drift.message }],
     requeueMs: 0,

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { SlotSpecInput } from "../../../src/api/slot.ts";
 import type { Step } from "../../../src/api/plan.ts";
 import type { PublishedSlot } from "../../../src/api/status.ts";
@@ -88,6 +89,7 @@ export async function recordOf(course: readonly Happening[]): Promise<string> {
     told();
   }
   await site.advance(30);
+  assert.deepEqual(site.problems(), []);
   return `${lines.join("\n")}\n`;
 }
 
