@@ -73,7 +73,7 @@ async function checkEntry(
 }
 
 async function askAbout(text: string, env: NodeJS.ProcessEnv) {
-  const { askSource } = await import("../models/fetch/ask-source.ts");
+  const { askSource } = await import("../models/fetch/address.ts");
   return await askSource(text, env, AbortSignal.timeout(limitMs));
 }
 

@@ -3,7 +3,7 @@ import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { BlobStore } from "../../src/models/fetch/blob-store.ts";
-import { FileThread } from "../../src/models/fetch/file-thread.ts";
+import { HashThread } from "../../src/models/fetch/hash-thread.ts";
 import { ModelPulls } from "../../src/models/fetch/model-pulls.ts";
 import { openModelPulls } from "../../src/models/fetch/open.ts";
 import { removeFiles } from "../../src/models/remove-files.ts";
@@ -71,7 +71,7 @@ for (const [what, isMade, path] of [
 it("a pull that may not use a path elsewhere names that path, and not the models directory", async () => {
   await using directory = await tempDir();
   const store = await BlobStore.open(directory.path, "this boot");
-  await using fileThread = new FileThread();
+  await using hashThread = new HashThread();
   for (const [path, right] of [
     [join(store.root, "blobs", "x"), "write to the models directory"],
     ["/etc/secret", "use /etc/secret"],
@@ -80,7 +80,7 @@ it("a pull that may not use a path elsewhere names that path, and not the models
     const text = `EACCES: permission denied, open '${path}'`;
     const error = Object.assign(new Error(text), { code: "EACCES", path });
     const fetch = { fetch: async () => await Promise.reject(error), discard: async () => undefined };
-    await using pulls = new ModelPulls({ store, fetch, fileThread, onError });
+    await using pulls = new ModelPulls({ store, fetch, hashThread, onError });
     const { reason, message } = await failureOf(pulls, "https://example.com/a.gguf");
     assert.deepEqual([reason, message], ["NoPermission", `${text}: give the operator's user the right to ${right}`]);
   }

@@ -1,10 +1,10 @@
 import type { LookupFunction } from "node:net";
 import { InnerAddress, isInnerHost, outerLookup } from "../../lib/inner-addresses.ts";
 import { FetchError } from "./fetch-error.ts";
-import { hubRefusal, readHubHead, type HubOptions } from "./hub.ts";
-import type { Proxies } from "./proxies.ts";
+import { hubFrom, hubRefusal, readHubHead, type HubOptions } from "./hub.ts";
+import { proxiesFrom, type Proxies } from "./proxies.ts";
 import { sizeOf, unwilling, validatorOf } from "./response-facts.ts";
-import type { Source } from "./source.ts";
+import { parseSource, type Source } from "./source.ts";
 import { transfer, TransferError, type TransferHead } from "./transfer.ts";
 import { endpointHint } from "./unreachable.ts";
 
@@ -86,6 +86,24 @@ export async function findAddress(source: WebSource, network: Network, signal: A
   throw new FetchError("FetchFailed", `${first.host} redirects more than ${redirectLimit} times`);
 }
 
+/**
+ * The facts that the server of a source gives about its file, without fetching the file. Rejects with FetchError or
+ * TransferError. `HF_ENDPOINT`, `HF_TOKEN` and the variables of proxies are read from `env`.
+ */
+export async function askSource(
+  text: string,
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<Pick<Address, "sizeBytes" | "sha256" | "commit">> {
+  const source = parseSource(text);
+  if (source.scheme !== "hf" && source.scheme !== "https")
+    throw new FetchError("SourceRefused", `${text} has no server that could be asked`);
+  const limits = { connectMs: 15_000, stallMs: 15_000, retryMs: 250 };
+  const network = { hub: hubFrom(env), proxies: proxiesFrom(env), isOpen: true, ...limits };
+  const { sizeBytes, sha256, commit } = await findAddress(source, network, signal);
+  return { sizeBytes, sha256, commit };
+}
+
 async function headOf(
   url: URL,
   headers: Readonly<Record<string, string>>,
@@ -95,17 +113,6 @@ async function headOf(
 ): Promise<TransferHead> {
   const request = async (method: "HEAD" | "GET", more: Readonly<Record<string, string>>): Promise<TransferHead> => {
     let found: TransferHead | undefined;
-    const { connectMs, stallMs, proxies } = network;
-    const asked = {
-      method,
-      url,
-      proxy: proxies?.(url),
-      headers: { ...headers, ...more },
-      lookup,
-      connectMs,
-      stallMs,
-      signal,
-    };
     const sink = {
       onHead: (head: TransferHead) => {
         found = head;
@@ -114,7 +121,7 @@ async function headOf(
       onData: () => true,
     };
     try {
-      await transfer(asked, sink);
+      await transfer({ ...network, method, url, headers: { ...headers, ...more }, lookup, signal }, sink);
     } catch (error) {
       if (error instanceof TransferError && error.cause instanceof InnerAddress) {
         throw new FetchError("SourceRefused", `${error.cause.message}, which is not fetched from`, { cause: error });

@@ -7,7 +7,7 @@ import { removeLeftovers, syncDirectory, syncFile, temporaryFor, writeFileAtomic
 import { sha256 as sha256Of } from "../../lib/canonical.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { readText } from "../../lib/read-text.ts";
-import { readJournal } from "./partial-journal.ts";
+import { readPartial } from "./partial-record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { parseJson } from "../../lib/json.ts";
 
@@ -179,7 +179,7 @@ export class BlobStore {
     const known = new Set(models.map(({ ref }) => this.#modelPath(ref)));
     const busy = new Set([...active].map((source) => this.partialDirectory(source)));
     for (const directory of busy) {
-      const digest = (await readJournal(join(directory, "journal")))?.digest;
+      const digest = (await readPartial(directory))?.digest;
       if (digest !== undefined) used.add(this.blobPath(digest));
     }
     const entries = async (part: string): Promise<string[]> =>

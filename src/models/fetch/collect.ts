@@ -1,9 +1,8 @@
 import { rm } from "node:fs/promises";
-import { join } from "node:path";
 import type { KeptFile, Leftover } from "../../api/model-task.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import type { BlobStore } from "./blob-store.ts";
-import { readJournal } from "./partial-journal.ts";
+import { readPartial } from "./partial-record.ts";
 
 export interface Collection {
   readonly store: Pick<BlobStore, "leftovers" | "isUsed" | "root">;
@@ -30,7 +29,7 @@ export async function collect({ store, active, isFetching, isDryRun, signal }: C
   for (const leftover of await store.leftovers(active())) {
     const { path, kind, sizeBytes } = leftover;
     signal.throwIfAborted();
-    const source = kind === "partial" ? (await readJournal(join(path, "journal")))?.content.source : undefined;
+    const source = kind === "partial" ? (await readPartial(path))?.content.source : undefined;
     // A pull may have begun and ended since the leftovers were listed: its ref has the content now.
     if (store.isUsed(path)) continue;
     const reason = reasonToKeep(leftover.kind, source, active(), isFetching());

@@ -1,12 +1,11 @@
 import { rm } from "node:fs/promises";
+import type { Content } from "../../api/partial-record.ts";
 import { findAddress, type Address, type Network } from "./address.ts";
-import { BlockWriter } from "./block-writer.ts";
-import { openConnections } from "./connections.ts";
 import { FetchError } from "./fetch-error.ts";
-import type { FileThread } from "./file-thread.ts";
+import type { HashThread } from "./hash-thread.ts";
 import { PartialFile, type Span } from "./partial-file.ts";
-import type { Content } from "./partial-journal.ts";
 import { ContentChanged, RangeIgnored, readSpan } from "./range.ts";
+import { RangeWriter } from "./range-writer.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import type { DownloadProgress } from "./progress.ts";
 import { Retries, Route } from "./route.ts";
@@ -14,7 +13,7 @@ import type { Source } from "./source.ts";
 import { TransferError } from "./transfer.ts";
 
 export interface DownloadOptions {
-  /** The source as a person wrote it. It names the file in messages and in the journal. */
+  /** The source as a person wrote it. It names the file in messages and in the record. */
   readonly text: string;
   readonly source: Extract<Source, { scheme: "hf" | "https" }>;
   /** The directory of this file alone. An early end keeps the received bytes there. */
@@ -22,7 +21,7 @@ export interface DownloadOptions {
   /** The facts from the manifest. The hub's facts count where the manifest has none. */
   readonly expected: { readonly sha256?: string; readonly sizeBytes?: number };
   readonly network: Network;
-  readonly fileThread: FileThread;
+  readonly hashThread: HashThread;
   readonly rate: RateLimit;
   readonly reserveBytes: number;
   /** The most ranges that are fetched at once. */
@@ -42,54 +41,46 @@ export interface Downloaded {
   readonly commit: string | undefined;
 }
 
-/** The length of the range that one connection fetches before it takes the next range. */
-const spanBlocks = 32;
 const mostRestarts = 5;
 
 /**
  * Fetches one file by plain ranges, several at once, and checks it. An earlier attempt is continued if the server
- * still has the same content, and if the blocks on disk match their journal. Rejects with FetchError, or as `signal`
- * was aborted; a file with a wrong checksum is deleted.
+ * still has the same content. Rejects with FetchError, or as `signal` was aborted; a file with a wrong checksum is
+ * deleted. Where a part of it was from an earlier attempt, another attempt may succeed.
  */
 export async function download(options: DownloadOptions): Promise<Downloaded> {
   const { progress, directory, signal } = options;
   let usesRanges = true;
-  let isFresh = false;
   for (let restarts = 0; ; restarts++) {
-    progress.restarts = restarts;
     const address = (restarts === 0 ? options.address : undefined) ?? (await addressOf(options));
     const content = contentOf(options, address);
     progress.bytesTotal = content.sizeBytes;
-    // A download from a server without ranges cannot be continued.
-    if (!usesRanges || isFresh) await rm(directory, { recursive: true, force: true });
+    // Another content, or a server without ranges: nothing can be continued.
+    if (restarts > 0) await rm(directory, { recursive: true, force: true });
     try {
-      const { reserveBytes, fileThread } = options;
-      const onBlock = (bytesDone: number): void => void (progress.bytesDone = bytesDone);
-      await using partial = await PartialFile.open({ directory, content, fileThread, reserveBytes, signal, onBlock });
+      const { reserveBytes, hashThread } = options;
+      const onBytes = (bytesDone: number): void => void (progress.bytesDone = bytesDone);
+      const opened = { directory, content, usesRanges, hashThread, reserveBytes, onBytes };
+      await using partial = await PartialFile.open(opened);
       progress.bytesDone = partial.bytesDone;
       await partial.checkRoom(partial.bytesLeft);
       await fetchSpans(options, partial, address, usesRanges);
-      const sha256 = await partial.finish();
+      const sha256 = await partial.finish(signal);
       if (content.sha256 === undefined || sha256 === content.sha256) {
         return { path: partial.dataPath, sha256, content, commit: address.commit };
       }
-      if (!partial.isResumed) {
-        const message = `${options.text} has the SHA-256 ${sha256}, not ${content.sha256}: what came was deleted`;
-        throw new FetchError("ChecksumMismatch", message);
-      }
-      // Blocks of an earlier attempt may be wrong: the file is fetched once more from the beginning.
-      isFresh = true;
+      await rm(directory, { recursive: true, force: true });
+      const found = `${options.text} has the SHA-256 ${sha256}, not ${content.sha256}: what came was deleted`;
+      if (!partial.isResumed) throw new FetchError("ChecksumMismatch", found);
+      // The bytes of an earlier attempt may have been damaged since.
+      throw new FetchError("FetchFailed", `${found}, and the file is fetched again from the beginning`);
     } catch (error) {
-      if (error instanceof FetchError && error.reason === "ChecksumMismatch") {
-        await rm(directory, { recursive: true, force: true });
-      }
       const isChanged = error instanceof ContentChanged;
       if (!isChanged && !(error instanceof RangeIgnored)) throw error;
       if (restarts >= mostRestarts) {
         throw new FetchError("FetchFailed", `${options.text} changes while it is fetched: ${error.message}`);
       }
       usesRanges &&= isChanged;
-      isFresh = true;
     }
   }
 }
@@ -147,11 +138,10 @@ async function fetchSpans(
   const route = new Route(address, async (signal) => await findAddress(source, network, signal));
   const failing = new AbortController();
   const signal = AbortSignal.any([options.signal, failing.signal]);
-  const counts = { blocks: 0, waits: 0 };
   const fetchClaims = async (): Promise<void> => {
-    const writer = new BlockWriter(partial, counts);
+    const writer = new RangeWriter(partial);
     for (;;) {
-      const span = partial.claim(usesRanges ? spanBlocks : Infinity);
+      const span = partial.claim();
       if (span === undefined) return;
       try {
         await fetchSpan({ ...options, signal }, { partial, route, writer, usesRanges }, span);
@@ -165,10 +155,7 @@ async function fetchSpans(
       }
     }
   };
-  await openConnections(fetchClaims, {
-    most: usesRanges ? options.connections : 1,
-    counts,
-  });
+  await Promise.all(Array.from({ length: usesRanges ? options.connections : 1 }, fetchClaims));
   options.signal.throwIfAborted();
   failing.signal.throwIfAborted();
 }
@@ -176,7 +163,7 @@ async function fetchSpans(
 interface SpanContext {
   readonly partial: PartialFile;
   readonly route: Route;
-  readonly writer: BlockWriter;
+  readonly writer: RangeWriter;
   readonly usesRanges: boolean;
 }
 
@@ -193,7 +180,7 @@ async function fetchSpan(options: DownloadOptions, context: SpanContext, span: S
     if (writer.isWhole) return;
     // Without ranges the download cannot be continued: the whole file is fetched again, which may be another one now.
     if (!usesRanges) {
-      await partial.restart();
+      partial.restart();
       writer.begin(span);
     }
     const before = writer.position;

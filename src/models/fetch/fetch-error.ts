@@ -32,14 +32,10 @@ export class FetchError extends Error {
   /** For how many milliseconds the server wants no other attempt. */
   readonly retryAfterMs: number | undefined;
 
-  constructor(
-    reason: FetchReason,
-    message: string,
-    options: ErrorOptions & { readonly isTerminal?: boolean; readonly retryAfterMs?: number } = {},
-  ) {
+  constructor(reason: FetchReason, message: string, options: ErrorOptions & { readonly retryAfterMs?: number } = {}) {
     super(withoutSignatures(message), options);
     this.reason = reason;
-    this.isTerminal = options.isTerminal ?? !mayPass.has(reason);
+    this.isTerminal = !mayPass.has(reason);
     this.retryAfterMs = options.retryAfterMs;
   }
 }

@@ -106,18 +106,15 @@ async function answerOf(
   signal: AbortSignal,
 ): Promise<{ readonly head: TransferHead; readonly body: Buffer }> {
   const ask = async (): Promise<{ readonly head: TransferHead; readonly body: Buffer }> => {
-    const { connectMs, stallMs, proxies } = network;
     const chunks: Buffer[] = [];
     let received = 0;
     let head: TransferHead | undefined;
     const request: TransferRequest = {
+      ...network,
       method: "GET",
       url,
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
       lookup: isInnerHost(url.hostname) ? undefined : outerLookup(),
-      proxy: proxies?.(url),
-      connectMs,
-      stallMs,
       signal,
     };
     await transfer(request, {

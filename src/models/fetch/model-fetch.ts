@@ -1,8 +1,7 @@
 import { open, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
 import type { WantedFile } from "../../api/model.ts";
+import type { Content } from "../../api/partial-record.ts";
 import type { PulledFile, PulledModel } from "../../api/pulled-model.ts";
-import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { Serial } from "../../lib/serial.ts";
 import { readGguf } from "../gguf.ts";
 import { GgufError } from "../gguf-reader.ts";
@@ -11,8 +10,8 @@ import type { Address, Network } from "./address.ts";
 import type { BlobStore } from "./blob-store.ts";
 import { addressOf, contentOf, download, type DownloadOptions } from "./download.ts";
 import { FetchError } from "./fetch-error.ts";
-import type { FileThread } from "./file-thread.ts";
-import { doneLine, headLine, isSameContent, readJournal, type Content } from "./partial-journal.ts";
+import type { HashThread } from "./hash-thread.ts";
+import { isSameContent, readPartial, writePartial } from "./partial-record.ts";
 import { within, type DownloadProgress } from "./progress.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { Room, type RoomOptions } from "./room.ts";
@@ -21,7 +20,7 @@ import { parseSource, safeFileName, type Source } from "./source.ts";
 
 export interface ModelFetchOptions {
   readonly store: BlobStore;
-  readonly fileThread: FileThread;
+  readonly hashThread: HashThread;
   readonly network: Omit<Network, "isOpen">;
   readonly rate: RateLimit;
   readonly reserveBytes: number;
@@ -168,7 +167,7 @@ export class ModelFetch {
     signal: AbortSignal,
     claims: DisposableStack,
   ): Promise<PulledFile> {
-    const { store, fileThread, rate, reserveBytes, connections } = this.#options;
+    const { store, hashThread, rate, reserveBytes, connections } = this.#options;
     const { wanted, source, name, expected, address, content } = part;
     const { sizeBytes } = content;
     const done = (sha256: string, bytes = sizeBytes, commit = address.commit): PulledFile => ({
@@ -185,8 +184,7 @@ export class ModelFetch {
     const { sha256 } = content;
     if (sha256 !== undefined && (await isClaimed(sha256))) return done(sha256);
     const directory = store.partialDirectory(wanted.source);
-    const journal = join(directory, "journal");
-    const known = await readJournal(journal);
+    const known = await readPartial(directory);
     if (known?.digest !== undefined && isSameContent(known.content, content)) {
       if (await isClaimed(known.digest)) return done(known.digest);
     }
@@ -196,7 +194,7 @@ export class ModelFetch {
       directory,
       expected,
       network,
-      fileThread,
+      hashThread,
       rate,
       reserveBytes,
       connections,
@@ -211,8 +209,7 @@ export class ModelFetch {
     }
     claims.use(store.claim(found.sha256));
     await store.addBlob(found.path, found.sha256);
-    const text = headLine(found.content) + doneLine(found.sha256);
-    await writeFileAtomic(journal, text, { fsync: true, mode: 0o640 });
+    await writePartial(directory, { content: found.content, marks: [], digest: found.sha256 });
     return done(found.sha256, found.content.sizeBytes, found.commit);
   }
 }

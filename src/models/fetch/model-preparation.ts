@@ -1,7 +1,6 @@
 import type { FetchFailure, FetchState } from "../../lib/fetch-jobs.ts";
 import type { FetchReason } from "./fetch-error.ts";
-import type { WatchedProgress } from "./progress.ts";
-import { amountOf, type PullAmount, type PullProgress } from "./pull-amount.ts";
+import { amountOf, type PullAmount, type PullProgress, type WatchedProgress } from "./progress.ts";
 
 export interface PullFailure extends FetchFailure {
   readonly reason: FetchReason;

@@ -7,18 +7,17 @@ import { isNoSpace } from "../../lib/disk-space.ts";
 import type { BlobStore } from "./blob-store.ts";
 import { FetchError } from "./fetch-error.ts";
 import { flmTag, type FlmTool } from "./flm.ts";
-import type { FileThread } from "./file-thread.ts";
+import type { HashThread } from "./hash-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
 import { verifyFiles, type CheckedModel } from "./verify-files.ts";
 import { preparationIn, type ModelPreparation, type PullFailure, type PullState } from "./model-preparation.ts";
-import { WatchedProgress } from "./progress.ts";
-import type { PullProgress } from "./pull-amount.ts";
+import { WatchedProgress, type PullProgress } from "./progress.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
 
 export interface ModelPullsOptions {
   readonly store: BlobStore;
   readonly fetch: Pick<ModelFetch, "fetch" | "discard">;
-  readonly fileThread: FileThread;
+  readonly hashThread: HashThread;
   /** Fetches the models of FastFlowLM; absent: nobody does. */
   readonly flm?: Pick<FlmTool, "observe" | "fetch" | "sizeOf">;
   /** Models that were requested and are not over; a pull of them may not have begun. */
@@ -191,8 +190,8 @@ export class ModelPulls implements AsyncDisposable {
 
   /** `verifyFiles` of a model: what was fetched of it, and what a manifest names the SHA-256 of. */
   async verify(model: CheckedModel, progress: PullProgress, signal: AbortSignal): Promise<void> {
-    const { store, fileThread } = this.#options;
-    await verifyFiles({ store, fileThread }, model, progress, signal);
+    const { store, hashThread } = this.#options;
+    await verifyFiles({ store, hashThread }, model, progress, signal);
   }
 
   /** Deletes the files of a ref that no other ref uses. Returns the number of freed bytes. */

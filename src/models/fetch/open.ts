@@ -2,7 +2,7 @@ import type { HubListing } from "../../api/model-task.ts";
 import { BlobStore } from "./blob-store.ts";
 import { HeaderFiles } from "../header-files.ts";
 import { FlmTool } from "./flm.ts";
-import { FileThread } from "./file-thread.ts";
+import { HashThread } from "./hash-thread.ts";
 import { hubFrom } from "./hub.ts";
 import { listHub, type HubRepository } from "./hub-listing.ts";
 import { ModelFetch } from "./model-fetch.ts";
@@ -46,13 +46,13 @@ export interface OpenedPulls extends AsyncDisposable {
 export async function openModelPulls(config: ModelPullsConfig): Promise<OpenedPulls> {
   await using stack = new AsyncDisposableStack();
   const store = await BlobStore.open(config.modelsDir, config.boot);
-  const fileThread = stack.use(new FileThread());
+  const hashThread = stack.use(new HashThread());
   const { reserveBytes, requested = () => [], headers = new HeaderFiles(), onError } = config;
   const network = { hub: hubFrom(config.env), proxies: proxiesFrom(config.env), connectMs, stallMs, retryMs };
   const rate = new RateLimit(config.bytesPerSecond);
-  const fetch = new ModelFetch({ store, fileThread, network, rate, reserveBytes, connections, headers });
+  const fetch = new ModelFetch({ store, hashThread, network, rate, reserveBytes, connections, headers });
   const flm = new FlmTool(config.env);
-  const pulls = stack.use(new ModelPulls({ store, fetch, fileThread, flm, requested, onError }));
+  const pulls = stack.use(new ModelPulls({ store, fetch, hashThread, flm, requested, onError }));
   const shapes = stack.use(new RemoteShapes({ network, ...read }));
   const owned = stack.move();
   // The hub that HF_ENDPOINT names may be on this machine.

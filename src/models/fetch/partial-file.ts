@@ -1,18 +1,10 @@
-import { mkdir, open, rm, statfs, type FileHandle } from "node:fs/promises";
+import { mkdir, open, rm, stat, statfs, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { rangeBytes, type Content } from "../../api/partial-record.ts";
 import { isNoSpace } from "../../lib/disk-space.ts";
 import { FetchError } from "./fetch-error.ts";
-import type { FileHash, FileThread } from "./file-thread.ts";
-import {
-  blockBytes,
-  blockLine,
-  headLine,
-  isSameContent,
-  readJournal,
-  type BlockSum,
-  type Content,
-} from "./partial-journal.ts";
+import type { FileHash, HashThread } from "./hash-thread.ts";
+import { isSameContent, readPartial, writePartial } from "./partial-record.ts";
 
 /** A range of bytes of a file. The end is exclusive. */
 export interface Span {
@@ -21,115 +13,115 @@ export interface Span {
 }
 
 export interface PartialFileOptions {
-  /** The directory of this file alone, with its `data` and `journal`. */
+  /** The directory of this file alone, with its `data` and its record. */
   readonly directory: string;
   readonly content: Content;
-  readonly fileThread: FileThread;
+  /** False: the whole file is one range, which no later attempt continues. */
+  readonly usesRanges: boolean;
+  readonly hashThread: HashThread;
   /** The number of bytes that must stay free on the disk. */
   readonly reserveBytes: number;
-  readonly signal: AbortSignal;
-  /** Called for every block that is on disk. */
-  readonly onBlock: (bytesDone: number) => void;
+  /** Called whenever bytes were written. */
+  readonly onBytes: (bytesDone: number) => void;
 }
 
-const missing = 0;
-const claimed = 1;
-const present = 2;
+/** A record is written at most so often: the process may lose the bytes of this time, and the disk syncs no more often. */
+const recordMs = 1000;
 
 /**
- * A file that is fetched in blocks, in any order. Its journal says which blocks are on disk, with a checksum each:
- * after a restart those blocks are read and checked before they are trusted, so a process may end at any moment.
+ * A file that is fetched in ranges, in any order. Its record has for each range how far it is written. The data is
+ * synced before, so that a record never promises more than the disk has, and a process may end at any moment.
  */
 export class PartialFile implements AsyncDisposable {
   readonly dataPath: string;
   readonly content: Content;
-  /** Whether blocks of an earlier attempt were kept. */
+  /** Whether bytes of an earlier attempt were kept. */
   readonly isResumed: boolean;
   readonly #options: PartialFileOptions;
   readonly #data: FileHandle;
-  readonly #journal: FileHandle;
-  readonly #blocks: Uint8Array;
   readonly #hash: FileHash;
-  #prefix = 0;
-  #presentBytes = 0;
+  readonly #rangeBytes: number;
+  /** For each range, how many bytes from its beginning are written. */
+  readonly #marks: number[];
+  readonly #claimed = new Set<number>();
+  /** The first range that is incomplete. */
+  #first = 0;
+  #bytesDone: number;
+  #recording: Promise<void> | undefined;
+  #recordedAt = -Infinity;
+  #recordError: unknown;
+  #isFinished = false;
 
-  /** Rejects with the system's errors, or as `signal` was aborted. */
+  /** Rejects with the system's errors. */
   static async open(options: PartialFileOptions): Promise<PartialFile> {
-    const { directory, content, fileThread, signal } = options;
-    const [dataPath, journalPath] = [join(directory, "data"), join(directory, "journal")];
+    const { directory, content, usesRanges, hashThread } = options;
+    const dataPath = join(directory, "data");
     await mkdir(directory, { recursive: true, mode: 0o750 });
-    const known = await readJournal(journalPath);
-    const blocks = new Map(known !== undefined && isSameContent(known.content, content) ? known.blocks : []);
-    await using opened = new AsyncDisposableStack();
-    const hash = opened.use(fileThread.begin(dataPath));
-    for (const index of await wrongBlocks(hash, content, blocks, signal)) blocks.delete(index);
-    if (blocks.size === 0) await rm(dataPath, { force: true });
-    // The journal is written again: a truncated line must not become the beginning of the next line.
-    const lines = [...blocks].map(([index, sum]) => blockLine(index, sum));
-    await writeFileAtomic(journalPath, headLine(content) + lines.join(""), { fsync: false, mode: 0o640 });
-    const data = opened.use(await open(dataPath, blocks.size === 0 ? "wx+" : "r+", 0o644));
-    const journal = opened.use(await open(journalPath, "a"));
-    const file = new PartialFile(options, { hash, data, journal }, [...blocks.keys()]);
-    opened.move();
-    return file;
+    const known = await knownMarks(directory, dataPath, content);
+    if (known === undefined) await rm(dataPath, { force: true });
+    // A cleanup finds the source in the record, also where nothing came.
+    await writePartial(directory, { content, marks: known ?? [] });
+    const count = usesRanges ? Math.ceil(content.sizeBytes / rangeBytes) : 1;
+    const marks = Array.from({ length: count }, (_, index) => known?.[index] ?? 0);
+    const data = await open(dataPath, known === undefined ? "wx+" : "r+", 0o644);
+    return new PartialFile(options, hashThread.begin(dataPath), data, marks);
   }
 
-  private constructor(
-    options: PartialFileOptions,
-    { hash, data, journal }: { readonly hash: FileHash; readonly data: FileHandle; readonly journal: FileHandle },
-    blocks: readonly number[],
-  ) {
+  private constructor(options: PartialFileOptions, hash: FileHash, data: FileHandle, marks: number[]) {
+    const { content, usesRanges } = options;
     this.#options = options;
-    this.content = options.content;
+    this.content = content;
     this.dataPath = hash.path;
-    this.isResumed = blocks.length > 0;
     this.#data = data;
-    this.#journal = journal;
     this.#hash = hash;
-    this.#blocks = new Uint8Array(Math.ceil(this.content.sizeBytes / blockBytes));
-    for (const index of blocks) this.#take(index);
+    this.#rangeBytes = usesRanges ? rangeBytes : Math.max(1, content.sizeBytes);
+    this.#marks = marks;
+    this.#bytesDone = marks.reduce((sum, mark) => sum + mark, 0);
+    this.isResumed = this.#bytesDone > 0;
     this.#advance();
   }
 
   get bytesDone(): number {
-    return this.#presentBytes;
+    return this.#bytesDone;
   }
 
-  /** The next range that no connection fetches, of at most so many blocks; undefined when none is left. */
-  claim(blocks: number): Span | undefined {
-    const from = this.#blocks.indexOf(missing, this.#prefix);
-    if (from === -1) return undefined;
-    let to = from;
-    while (to < this.#blocks.length && to - from < blocks && this.#blocks[to] === missing) this.#blocks[to++] = claimed;
-    return { from: from * blockBytes, to: Math.min(to * blockBytes, this.content.sizeBytes) };
-  }
-
-  /** Returns the missing part of a claimed range, so that another connection may claim it. */
-  giveBack({ from, to }: Span): void {
-    for (let index = from / blockBytes; index * blockBytes < to; index++) {
-      if (this.#blocks[index] === claimed) this.#blocks[index] = missing;
+  /** The missing part of the next range that no connection fetches; undefined when none is left. */
+  claim(): Span | undefined {
+    for (let index = this.#first; index < this.#marks.length; index++) {
+      if (this.#claimed.has(index) || this.#isWhole(index)) continue;
+      this.#claimed.add(index);
+      return { from: this.#writtenTo(index), to: this.#endOf(index) };
     }
+    return undefined;
   }
 
-  /** Writes one complete block that lies in shared memory. Rejects with FetchError if the disk is full. */
-  async write(index: number, block: Buffer): Promise<void> {
+  /** Ends a claim: another connection may claim the part of the range that is still missing. */
+  giveBack({ from }: Span): void {
+    this.#claimed.delete(this.#rangeOf(from));
+  }
+
+  /** Writes the next bytes of a claimed range. Rejects with FetchError if the disk is full. */
+  async write(position: number, bytes: Buffer): Promise<void> {
     try {
-      await this.#hash.write({ data: this.#data.fd, journal: this.#journal.fd, index, block });
+      for (let at = 0; at < bytes.length;)
+        at += (await this.#data.write(bytes, at, bytes.length - at, position + at)).bytesWritten;
+      if (this.#recordError !== undefined) throw this.#recordError;
     } catch (error) {
       throw isNoSpace(error) ? this.#noSpace(error) : error;
     }
-    this.#take(index);
+    const index = this.#rangeOf(position);
+    this.#marks[index] = position + bytes.length - index * this.#rangeBytes;
+    this.#bytesDone += bytes.length;
     this.#advance();
-    this.#options.onBlock(this.#presentBytes);
+    this.#recordSoon();
+    this.#options.onBytes(this.#bytesDone);
   }
 
-  /** Everything is received again, over one connection. Blocks that are being written must be written before. */
-  async restart(): Promise<void> {
-    await this.#hash.restart();
-    this.#blocks.fill(claimed);
-    this.#prefix = 0;
-    this.#presentBytes = 0;
-    this.#options.onBlock(0);
+  /** The whole file is received again, without ranges. All bytes that were received must be written before. */
+  restart(): void {
+    this.#marks[0] = 0;
+    this.#bytesDone = 0;
+    this.#options.onBytes(0);
   }
 
   /** Rejects with FetchError where `bytes` more would leave less than the reserve. */
@@ -141,31 +133,63 @@ export class PartialFile implements AsyncDisposable {
 
   /** The number of missing bytes. */
   get bytesLeft(): number {
-    return this.content.sizeBytes - this.#presentBytes;
+    return this.content.sizeBytes - this.#bytesDone;
   }
 
-  /** The file's SHA-256, once all blocks are written. The file may not survive a power cut yet. */
-  async finish(): Promise<string> {
-    return await this.#hash.digest(this.content.sizeBytes);
+  /** The file's SHA-256, once all bytes are written. The file may not survive a power cut yet. */
+  async finish(signal: AbortSignal): Promise<string> {
+    const digest = await this.#hash.digest(this.content.sizeBytes, signal);
+    this.#isFinished = true;
+    return digest;
   }
 
-  /** Closes the file. Received blocks are kept for a later attempt. */
+  /** Closes the file. Received bytes are kept for a later attempt. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#hash[Symbol.asyncDispose]();
-    await this.#journal.close();
+    await this.#recording;
+    // Where this fails, the last record stays.
+    if (!this.#isFinished) await this.#record().catch(() => undefined);
     await this.#data.close();
   }
 
-  #take(index: number): void {
-    if (this.#blocks[index] === present) return;
-    this.#blocks[index] = present;
-    this.#presentBytes += Math.min(blockBytes, this.content.sizeBytes - index * blockBytes);
+  #rangeOf(position: number): number {
+    return Math.floor(position / this.#rangeBytes);
   }
 
+  #writtenTo(index: number): number {
+    return index * this.#rangeBytes + (this.#marks[index] ?? 0);
+  }
+
+  #endOf(index: number): number {
+    return Math.min((index + 1) * this.#rangeBytes, this.content.sizeBytes);
+  }
+
+  #isWhole(index: number): boolean {
+    return this.#writtenTo(index) === this.#endOf(index);
+  }
+
+  /** Hashes the complete part at the file's beginning. A file without ranges may begin again: it is hashed at its end. */
   #advance(): void {
-    const before = this.#prefix;
-    while (this.#blocks[this.#prefix] === present) this.#prefix += 1;
-    if (this.#prefix > before) this.#hash.advance(Math.min(this.#prefix * blockBytes, this.content.sizeBytes));
+    while (this.#first < this.#marks.length && this.#isWhole(this.#first)) this.#first += 1;
+    if (this.#options.usesRanges) this.#hash.advance(Math.min(this.#writtenTo(this.#first), this.content.sizeBytes));
+  }
+
+  #recordSoon(): void {
+    if (this.#recording !== undefined || performance.now() - this.#recordedAt < recordMs) return;
+    this.#recording = this.#record()
+      .catch((error: unknown) => void (this.#recordError = error))
+      .finally(() => {
+        this.#recording = undefined;
+        this.#recordedAt = performance.now();
+      });
+  }
+
+  async #record(): Promise<void> {
+    const { directory, content, usesRanges } = this.#options;
+    if (!usesRanges) return;
+    const marks = [...this.#marks];
+    await this.#data.datasync();
+    await writePartial(directory, { content, marks });
   }
 
   #noSpace(cause: unknown, free?: number, needed = 0): FetchError {
@@ -178,17 +202,16 @@ export class PartialFile implements AsyncDisposable {
   }
 }
 
-/** The blocks that do not match their journal; all of them where the file cannot be read. */
-async function wrongBlocks(
-  hash: FileHash,
+/** The marks of an earlier attempt at the same content; undefined if the file begins anew. */
+async function knownMarks(
+  directory: string,
+  dataPath: string,
   content: Content,
-  blocks: ReadonlyMap<number, BlockSum>,
-  signal: AbortSignal,
-): Promise<readonly number[]> {
-  try {
-    return await hash.wrongBlocks({ sizeBytes: content.sizeBytes, blockBytes }, blocks, signal);
-  } catch {
-    signal.throwIfAborted();
-    return [...blocks.keys()];
-  }
+): Promise<readonly number[] | undefined> {
+  const known = await readPartial(directory);
+  if (known === undefined || !isSameContent(known.content, content)) return undefined;
+  const last = known.marks.findLastIndex((mark) => mark > 0);
+  const end = last * rangeBytes + (known.marks[last] ?? 0);
+  const sizeBytes = (await stat(dataPath).catch(() => undefined))?.size ?? 0;
+  return last >= 0 && end <= Math.min(sizeBytes, content.sizeBytes) ? known.marks : undefined;
 }

@@ -5,18 +5,16 @@ export interface DownloadProgress {
   /** Bytes received over the network, discarded bytes included. */
   receivedBytes: number;
   stalls: number;
-  restarts: number;
   /** The last failure that is being retried; undefined once bytes have come after it. */
   trouble?: string | undefined;
 }
 
 export function newProgress(): DownloadProgress {
-  return { bytesDone: 0, bytesTotal: undefined, receivedBytes: 0, stalls: 0, restarts: 0 };
+  return { bytesDone: 0, bytesTotal: undefined, receivedBytes: 0, stalls: 0 };
 }
 
 /** The progress of one file, counted within the progress of the whole model. */
 export function within(whole: DownloadProgress, before: number, total: number): DownloadProgress {
-  const { restarts } = whole;
   let own: number | undefined;
   return {
     get bytesDone() {
@@ -51,12 +49,6 @@ export function within(whole: DownloadProgress, before: number, total: number): 
     set trouble(message) {
       whole.trouble = message;
     },
-    get restarts() {
-      return whole.restarts - restarts;
-    },
-    set restarts(count) {
-      whole.restarts = restarts + count;
-    },
   };
 }
 
@@ -66,7 +58,6 @@ export class WatchedProgress implements DownloadProgress {
   bytesDone = 0;
   bytesTotal: number | undefined;
   stalls = 0;
-  restarts = 0;
   trouble: string | undefined;
   #receivedBytes = 0;
   #movedAt: number;
@@ -107,4 +98,25 @@ export class Speed {
     if (first === undefined || now - first.at < 250) return undefined;
     return Math.max(0, Math.round(((bytes - first.bytes) * 1000) / (now - first.at)));
   }
+}
+
+/** The progress of one model, with its speed over the last seconds. */
+export interface PullProgress extends DownloadProgress {
+  readonly speed: Speed;
+}
+
+/** How many bytes were received. */
+export interface PullAmount {
+  readonly bytesDone: number;
+  readonly bytesTotal?: number;
+  readonly bytesPerSecond?: number;
+}
+
+export function amountOf({ bytesDone, bytesTotal, receivedBytes, speed }: PullProgress): PullAmount {
+  const bytesPerSecond = speed.of(receivedBytes);
+  return {
+    bytesDone,
+    ...(bytesTotal === undefined ? {} : { bytesTotal }),
+    ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
+  };
 }

@@ -1,8 +1,8 @@
+import type { Content } from "../../api/partial-record.ts";
 import type { Address, Network } from "./address.ts";
-import type { BlockWriter } from "./block-writer.ts";
 import type { PartialFile } from "./partial-file.ts";
-import type { Content } from "./partial-journal.ts";
 import type { DownloadProgress } from "./progress.ts";
+import type { RangeWriter } from "./range-writer.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { totalOf, unwilling, validatorOf } from "./response-facts.ts";
 import type { Route } from "./route.ts";
@@ -28,7 +28,7 @@ interface RangeOptions {
 interface Range {
   readonly address: Address;
   readonly route: Route;
-  readonly writer: BlockWriter;
+  readonly writer: RangeWriter;
   readonly partial: PartialFile;
   /** False: the request is for the whole file. */
   readonly usesRanges: boolean;
@@ -48,30 +48,23 @@ export async function readSpan(options: RangeOptions, range: Range): Promise<voi
   const { address, writer, partial, usesRanges, to } = range;
   const other = differenceOf(address, partial.content);
   if (other !== undefined) throw new ContentChanged(other);
-  const { connectMs, stallMs, proxies } = network;
   const { url, lookup } = address;
   const rangeHeader = usesRanges ? { range: `bytes=${writer.position}-${to - 1}` } : {};
-  const request = {
-    method: "GET" as const,
-    url,
-    headers: { ...address.headers, ...rangeHeader },
-    lookup,
-    proxy: proxies?.(url),
-    connectMs,
-    stallMs,
-    signal,
-  };
+  const headers = { ...address.headers, ...rangeHeader };
   const pauses = new Pauses();
   let failure: Error | undefined;
   try {
-    await transfer(request, {
-      onHead: (head) => {
-        failure = refusalOf(head, range);
-        return failure === undefined;
+    await transfer(
+      { ...network, method: "GET", url, headers, lookup, signal },
+      {
+        onHead: (head) => {
+          failure = refusalOf(head, range);
+          return failure === undefined;
+        },
+        room: () => writer.room(),
+        onData: (chunk, flow) => received(chunk, flow, options, range, pauses),
       },
-      room: () => writer.room(),
-      onData: (chunk, flow) => received(chunk, flow, options, range, pauses),
-    });
+    );
   } finally {
     pauses.end();
   }

@@ -1,16 +1,11 @@
 /** Limits the bytes per second of all downloads together. */
 export class RateLimit {
-  #bytesPerSecond: number;
+  readonly #bytesPerSecond: number;
   #paidUntil = 0;
 
   /** 0: no limit. */
   constructor(bytesPerSecond = 0) {
     this.#bytesPerSecond = bytesPerSecond;
-  }
-
-  set bytesPerSecond(value: number) {
-    this.#bytesPerSecond = value;
-    this.#paidUntil = 0;
   }
 
   /** Counts received bytes. Returns for how many milliseconds the caller must not read. */

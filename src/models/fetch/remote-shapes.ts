@@ -5,9 +5,12 @@ import { shapeOf, type ModelShape } from "../fit/shape.ts";
 import { readGgufHeader, type GgufHeader } from "../gguf-header.ts";
 import { HeaderRoom } from "../gguf-reader.ts";
 import { isGgufName, isProjectorName } from "../model-files.ts";
+import type { ByteSource } from "../byte-source.ts";
 import { findAddress, type Address, type Network } from "./address.ts";
-import { remoteSource } from "./remote-source.ts";
+import { FetchError } from "./fetch-error.ts";
+import { unwilling } from "./response-facts.ts";
 import { parseSource } from "./source.ts";
+import { transfer } from "./transfer.ts";
 import type { WantedModel } from "./wanted-model.ts";
 
 export interface RemoteShapesOptions {
@@ -20,6 +23,8 @@ export interface RemoteShapesOptions {
 
 /** How many models are kept in mind. */
 const most = 32;
+/** A vocabulary takes megabytes: fewer requests, and little that is read for nothing. */
+const windowBytes = 2 * 1024 * 1024;
 
 /** Shapes of models that are not on this machine, by the headers of their files, which are read by ranges. */
 export class RemoteShapes implements AsyncDisposable {
@@ -111,4 +116,39 @@ export class RemoteShapes implements AsyncDisposable {
 
 function shapeKey({ files, isOpen }: WantedModel): string {
   return canonicalJson([files, isOpen]);
+}
+
+/** A file on a server that answers ranges. Reads reject with FetchError or TransferError; none is tried again. */
+function remoteSource(
+  address: Address & { readonly sizeBytes: number },
+  network: Network,
+  signal: AbortSignal,
+): ByteSource {
+  const { url, headers, lookup, sizeBytes } = address;
+  return {
+    sizeBytes,
+    windowBytes,
+    async readRange(start, length) {
+      const chunks: Buffer[] = [];
+      let received = 0;
+      let failure: FetchError | undefined;
+      const range = `bytes=${start}-${start + length - 1}`;
+      const request = { ...network, method: "GET" as const, url, headers: { ...headers, range }, lookup, signal };
+      await transfer(request, {
+        onHead: (head) => {
+          // A whole file where a part of it was asked for may be hundreds of gigabytes.
+          if (head.status !== 206) failure = unwilling(url, head);
+          return failure === undefined;
+        },
+        onData: (chunk) => {
+          received += chunk.length;
+          if (received <= length) chunks.push(Buffer.from(chunk));
+          return true;
+        },
+      });
+      if (failure !== undefined) throw failure;
+      if (received > length) throw new FetchError("FetchFailed", `${url.host} sends more than was asked for`);
+      return Buffer.concat(chunks);
+    },
+  };
 }

@@ -1,8 +1,9 @@
 import { stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
+import type { Content } from "../../api/partial-record.ts";
 import type { BlobStore } from "./blob-store.ts";
 import { FetchError } from "./fetch-error.ts";
-import { isSameContent, readJournal, type Content } from "./partial-journal.ts";
+import { isSameContent, readPartial } from "./partial-record.ts";
 import type { DownloadProgress } from "./progress.ts";
 
 export interface RoomOptions {
@@ -69,7 +70,7 @@ export class Room {
     const { store } = this.#options;
     const { source, sizeBytes } = content;
     const directory = store.partialDirectory(source);
-    const known = content.sha256 === undefined ? await readJournal(join(directory, "journal")) : undefined;
+    const known = content.sha256 === undefined ? await readPartial(directory) : undefined;
     const isKnown = known !== undefined && isSameContent(known.content, content);
     const sha256 = content.sha256 ?? (isKnown ? known.digest : undefined);
     if (sha256 !== undefined && (await store.hasBlob({ sha256, sizeBytes }))) return sizeBytes;

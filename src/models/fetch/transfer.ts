@@ -3,7 +3,7 @@ import { connect as connectTls } from "node:tls";
 import { errorMessage } from "../../lib/error-code.ts";
 import { InnerAddress } from "../../lib/inner-addresses.ts";
 import { ProtocolError, ResponseParser } from "../../engine-client/response-parser.ts";
-import type { Proxy } from "./proxies.ts";
+import type { Proxies, Proxy } from "./proxies.ts";
 import { connectToProxy, openTunnel } from "./tunnel.ts";
 import { unansweredText, unreachableText } from "./unreachable.ts";
 
@@ -14,8 +14,8 @@ export interface TransferRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Resolves a host name, or refuses it; absent: the system's resolver. */
   readonly lookup?: LookupFunction | undefined;
-  /** The proxy that connects to the host; absent: this process does. */
-  readonly proxy?: Proxy | undefined;
+  /** Absent: no proxy is used. */
+  readonly proxies?: Proxies;
   readonly connectMs: number;
   /** A connection that receives no byte for so long is closed. */
   readonly stallMs: number;
@@ -62,7 +62,8 @@ const headLimitBytes = 65_536;
 
 /**
  * Sends one request and gives its answer to `sink`. Resolves at the end of the body, or if the sink wants none.
- * Rejects with TransferError, with the reason of `signal`, or with the error that the sink has thrown.
+ * Rejects with TransferError, with FetchError for a variable of a proxy that is no URL, with the reason of `signal`, or
+ * with the error that the sink has thrown.
  */
 export async function transfer(request: TransferRequest, sink: TransferSink): Promise<void> {
   request.signal.throwIfAborted();
@@ -79,6 +80,7 @@ export async function transfer(request: TransferRequest, sink: TransferSink): Pr
 
 class Transfer implements Flow {
   readonly #request: TransferRequest;
+  readonly #proxy: Proxy | undefined;
   readonly #sink: TransferSink;
   readonly #onEnd: (error?: Error) => void;
   #socket: Socket | undefined;
@@ -93,6 +95,7 @@ class Transfer implements Flow {
 
   constructor(request: TransferRequest, sink: TransferSink, onEnd: (error?: Error) => void) {
     this.#request = request;
+    this.#proxy = request.proxies?.(request.url);
     this.#sink = sink;
     this.#onEnd = onEnd;
     this.#parser = new ResponseParser({
@@ -111,8 +114,8 @@ class Transfer implements Flow {
 
   /** A proxy resolves names itself. A name that this machine resolves to itself is therefore refused before. */
   #begin(): void {
-    const { url, lookup, proxy } = this.#request;
-    if (lookup === undefined || proxy === undefined) return void (this.#socket = this.#connect());
+    const { url, lookup } = this.#request;
+    if (lookup === undefined || this.#proxy === undefined) return void (this.#socket = this.#connect());
     lookup(url.hostname, { all: true }, (error) => {
       if (this.#isOver) return;
       if (error instanceof InnerAddress) this.#fail(`${url.host}: ${error.message}`, error);
@@ -121,7 +124,8 @@ class Transfer implements Flow {
   }
 
   #connect(): Socket {
-    const { url, lookup, proxy } = this.#request;
+    const { url, lookup } = this.#request;
+    const proxy = this.#proxy;
     const isTls = url.protocol === "https:";
     const host = url.hostname.replace(/^\[|\]$/g, "");
     const onread = {
@@ -178,7 +182,8 @@ class Transfer implements Flow {
   }
 
   #send(): void {
-    const { method, url, headers, proxy } = this.#request;
+    const { method, url, headers } = this.#request;
+    const proxy = this.#proxy;
     const isForwarded = proxy !== undefined && url.protocol === "http:";
     const credentials =
       isForwarded && proxy.authorization !== undefined ? { "proxy-authorization": proxy.authorization } : {};

@@ -2,7 +2,7 @@ import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { BlobStore } from "./blob-store.ts";
 import { FetchError } from "./fetch-error.ts";
-import type { FileThread } from "./file-thread.ts";
+import type { HashThread } from "./hash-thread.ts";
 import type { DownloadProgress } from "./progress.ts";
 import { parseSource } from "./source.ts";
 import type { WantedModel } from "./wanted-model.ts";
@@ -26,7 +26,7 @@ interface CheckedFile {
  * aborted.
  */
 export async function verifyFiles(
-  { store, fileThread }: { readonly store: BlobStore; readonly fileThread: FileThread },
+  { store, hashThread }: { readonly store: BlobStore; readonly hashThread: HashThread },
   { ref, files }: CheckedModel,
   progress: DownloadProgress,
   signal: AbortSignal,
@@ -35,7 +35,7 @@ export async function verifyFiles(
   if (checked.length === 0) throw new FetchError("SourceNotFound", `no checksum of a file of ${ref} is known`);
   progress.bytesTotal = checked.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   for (const { name, path, sha256, sizeBytes, known, remedy } of checked) {
-    await using hash = fileThread.begin(path);
+    await using hash = hashThread.begin(path);
     const before = progress.bytesDone;
     const found = await hash.digest(sizeBytes, signal, (bytes) => {
       progress.bytesDone = before + bytes;

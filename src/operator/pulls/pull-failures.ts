@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { PullStatus } from "../../api/pull.ts";
 import type { PullState } from "../../models/fetch/model-preparation.ts";
-import { amountOf } from "../../models/fetch/pull-amount.ts";
+import { amountOf } from "../../models/fetch/progress.ts";
 
 /** How far a pull is, and why it does not go on. */
 export type Counts = Pick<PullStatus, "state" | "bytesDone" | "stalls"> &

@@ -7,7 +7,7 @@ import { errorMessage } from "../../lib/error-code.ts";
 import { FetchError } from "../../models/fetch/fetch-error.ts";
 import type { ListedPull, ModelPulls } from "../../models/fetch/model-pulls.ts";
 import { newProgress, Speed } from "../../models/fetch/progress.ts";
-import { amountOf, type PullProgress } from "../../models/fetch/pull-amount.ts";
+import { amountOf, type PullProgress } from "../../models/fetch/progress.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
 import type { PullStore } from "../../store/state/pulls.ts";
 import type { Done } from "../queue.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { collect, exclusiveBytes } from "../../../src/models/fetch/collect.ts";
-import { blockLine, headLine } from "../../../src/models/fetch/partial-journal.ts";
+import { writePartial } from "../../../src/models/fetch/partial-record.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const digest = (letter: string): string => letter.repeat(64);
@@ -33,8 +33,7 @@ async function site() {
     const partial = store.partialDirectory(source);
     await mkdir(partial);
     await writeFile(join(partial, "data"), Buffer.alloc(8192, 1));
-    const content = { source, sizeBytes: 8192, validator: undefined, sha256: undefined };
-    await writeFile(join(partial, "journal"), headLine(content) + blockLine(0, { of: "own", sum: 1 }));
+    await writePartial(partial, { content: { source, sizeBytes: 8192 }, marks: [8192] });
   }
   await mkdir(join(store.root, "models", "gone"));
   // No ref, but what a writer that was killed has left.

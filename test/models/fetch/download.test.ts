@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { open, readFile } from "node:fs/promises";
+import { open, readFile, rm, truncate } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, it } from "node:test";
-import { download } from "../../../src/models/fetch/download.ts";
+import { download, type DownloadOptions } from "../../../src/models/fetch/download.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import { FileThread, type FileHash } from "../../../src/models/fetch/file-thread.ts";
+import { readPartial } from "../../../src/models/fetch/partial-record.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 import { rangeOf, serveFile, sha256Of, type Behaviour } from "../../doubles/file-server.ts";
 import { rejectionOf } from "../../support/rejection.ts";
@@ -48,7 +48,6 @@ interface Outcome {
   readonly body?: Buffer;
   /** The ranges that were requested. */
   readonly ranges?: readonly string[];
-  readonly restarts?: number;
   readonly check?: () => unknown;
 }
 
@@ -98,7 +97,7 @@ const table: Readonly<Record<string, readonly [bytes: number | undefined, behave
             if (nth === 2) server.files.set("/model.gguf", { body: other, etag });
             serve();
           });
-          return { body: other, restarts: 1 };
+          return { body: other };
         },
       ],
     ]),
@@ -132,7 +131,7 @@ const table: Readonly<Record<string, readonly [bytes: number | undefined, behave
       return { body: other, check: () => assert.equal(wholes, 2) };
     },
   ],
-  "knows no ranges, and has another ETag than before: the journal has that ETag": [
+  "knows no ranges, and has another ETag than before: the record has that ETag": [
     mebibyte,
     ({ server, body, options }) => {
       const other = Buffer.from(body.toReversed());
@@ -142,8 +141,8 @@ const table: Readonly<Record<string, readonly [bytes: number | undefined, behave
         const headers = { "content-length": body.length, etag: isChanged ? '"two"' : '"one"' };
         return response.writeHead(200, headers).end(request.method === "GET" ? other : undefined);
       };
-      const journal = async () => await readFile(`${options().directory}/journal`, "latin1");
-      return { body: other, check: async () => assert.match(await journal(), /^.*\\"two\\"/) };
+      const record = async () => (await readPartial(options().directory))?.content.validator;
+      return { body: other, check: async () => assert.equal(await record(), '"two"') };
     },
   ],
   "stops sending: the watchdog takes a new connection and address": [
@@ -175,7 +174,7 @@ const table: Readonly<Record<string, readonly [bytes: number | undefined, behave
         await sendPart(request, response, body, 2 * mebibyte);
         return response.destroy();
       };
-      return { restarts: 0, check: () => assert.equal(progress.receivedBytes, body.length, "nothing comes twice") };
+      return { check: () => assert.equal(progress.receivedBytes, body.length, "nothing comes twice") };
     },
   ],
   "answers 416: the file begins again": [
@@ -184,7 +183,7 @@ const table: Readonly<Record<string, readonly [bytes: number | undefined, behave
       server.behave = gets((nth, _request, response, serve) =>
         nth > 1 ? serve() : void response.writeHead(416).end(),
       );
-      return { restarts: 1 };
+      return {};
     },
   ],
   "requires a pause by 429": [
@@ -201,50 +200,15 @@ const table: Readonly<Record<string, readonly [bytes: number | undefined, behave
       return { check: () => assert.ok(waitedMs >= 990, `waited ${waitedMs} ms`) };
     },
   ],
-  "sends many small chunks before a slow disk": [
-    undefined,
-    (site) => {
-      const { server, body, progress } = site;
-      server.behave = gets((_nth, request, response) => {
-        const [from, to] = rangeOf(request, body) ?? [0, 0];
-        response.writeHead(206, { etag: '"one"', "content-range": contentRange(from, to, body) });
-        let at = from;
-        const send = (): void => {
-          while (at < to) {
-            const part = body.subarray(at, Math.min(to, at + 1000));
-            at += part.length;
-            if (!response.write(part)) return void response.once("drain", send);
-          }
-          response.end();
-        };
-        send();
-      });
-      class SlowThread extends FileThread {
-        override begin(path: string): FileHash {
-          const hash = super.begin(path);
-          const write = hash.write.bind(hash);
-          // No block is on the disk before the connection has hardly any room left in the next one, and waits.
-          hash.write = async (block) => {
-            await until("the connection waits", () => progress.receivedBytes >= 1.75 * mebibyte);
-            await write(block);
-          };
-          return hash;
-        }
-      }
-      const fileThread = new SlowThread();
-      return { change: { fileThread }, check: async () => await fileThread[Symbol.asyncDispose]() };
-    },
-  ],
 };
 
 describe("a file comes whole from a server that", () => {
   for (const [what, [bytes, behave]] of Object.entries(table))
     it(what, async () => {
       await using site = await fetchSite(bytes);
-      const { change = {}, body = site.body, ranges, restarts, check } = behave(site);
+      const { change = {}, body = site.body, ranges, check } = behave(site);
       await comes(site, body, { ...one, ...change });
       if (ranges !== undefined) assert.deepEqual(rangesOf(site.server), ranges);
-      if (restarts !== undefined) assert.equal(site.progress.restarts, restarts);
       await check?.();
     });
 });
@@ -267,14 +231,19 @@ it("fetches a file by several ranges at once, over further connections to a slow
  * Aborts a download of which three blocks from `first` on were written, and resolves with its directory: one by one from
  * the beginning of the file, or by the second connection while the first got none.
  */
-async function begun(site: Site, first = 0, connections = 1): Promise<string> {
+async function begun(
+  site: Site,
+  first = 0,
+  connections = 1,
+  expected: DownloadOptions["expected"] = {},
+): Promise<string> {
   const { server, body } = site;
   const stop = new AbortController();
   server.behave = gets((_nth, request, response) => {
     const [from = 0] = rangeOf(request, body) ?? [];
     return sendPart(request, response, body, from >= first ? 3 * mebibyte + 5 : 0);
   });
-  const options = site.options({ connections, signal: stop.signal });
+  const options = site.options({ connections, expected, signal: stop.signal });
   const ended = rejectionOf(download(options), Error);
   await until("three blocks are there", () => site.progress.bytesDone === 3 * mebibyte);
   stop.abort(new Error("killed"));
@@ -284,30 +253,55 @@ async function begun(site: Site, first = 0, connections = 1): Promise<string> {
   return options.directory;
 }
 
-async function damage(directory: string, block: number): Promise<void> {
+/** Changes a byte of the received part on the disk. */
+async function damage(directory: string): Promise<void> {
   await using data = await open(`${directory}/data`, "r+");
-  await data.write(Buffer.from("damage"), 0, 6, block * mebibyte + 17);
+  await data.write(Buffer.from("damage"), 0, 6, mebibyte + 17);
 }
 
 describe("after an abort", () => {
-  for (const damaged of [undefined, 0, 1]) {
-    const what = damaged === undefined ? "is missing" : `was changed on disk and the blocks after it: block ${damaged}`;
-    it(`fetches only what ${what}`, async () => {
-      await using site = await fetchSite();
-      const directory = await begun(site);
-      if (damaged !== undefined) await damage(directory, damaged);
-      await comes(site, site.body, one);
-      assert.deepEqual(rangesOf(site.server), [requested((damaged ?? 3) * mebibyte, site.body.length)]);
-    });
-  }
-
-  it("fetches no more than the changed block again where it was written out of order", async () => {
-    await using site = await fetchSite(36 * mebibyte);
-    await damage(await begun(site, 32 * mebibyte, 2), 33);
+  it("fetches only what is missing", async () => {
+    await using site = await fetchSite();
+    await begun(site);
     await comes(site, site.body, one);
-    const range = (from: number, to: number): string => requested(from * mebibyte, to * mebibyte);
-    assert.deepEqual(rangesOf(site.server), [range(0, 32), range(33, 34), range(35, 36)]);
+    assert.deepEqual(rangesOf(site.server), [requested(3 * mebibyte, site.body.length)]);
   });
+
+  it("fetches what is missing of each range", async () => {
+    await using site = await fetchSite(36 * mebibyte);
+    await begun(site, 32 * mebibyte, 2);
+    await comes(site, site.body, one);
+    const ranges = [requested(0, 32 * mebibyte), requested(35 * mebibyte, site.body.length)];
+    assert.deepEqual(rangesOf(site.server), ranges);
+  });
+
+  it("deletes a received part that was changed on disk, says so, and begins again with the next attempt", async () => {
+    await using site = await fetchSite();
+    const expected = { sha256: sha256Of(site.body) };
+    await damage(await begun(site, 0, 1, expected));
+    const error = await failureOf(site, { ...one, expected });
+    assert.equal(error.isTerminal, false);
+    assert.match(
+      error.message,
+      /has the SHA-256 \w{64}, not \w{64}: what came was deleted, and the file is fetched again/,
+    );
+    await comes(site, site.body, { ...one, expected });
+    const total = site.body.length;
+    assert.deepEqual(rangesOf(site.server), [requested(3 * mebibyte, total), requested(0, total)]);
+  });
+
+  const spoiled: Readonly<Record<string, (directory: string) => Promise<void>>> = {
+    "the record is cut off": async (directory) => await truncate(`${directory}/record.json`, 100),
+    "the file is shorter than the record says": async (directory) => await truncate(`${directory}/data`, mebibyte),
+    "the file is gone": async (directory) => await rm(`${directory}/data`),
+  };
+  for (const [what, spoil] of Object.entries(spoiled))
+    it(`begins again where ${what}`, async () => {
+      await using site = await fetchSite();
+      await spoil(await begun(site));
+      await comes(site, site.body, one);
+      assert.deepEqual(rangesOf(site.server), [requested(0, site.body.length)]);
+    });
 
   it("begins again where the server has another file by then", async () => {
     await using site = await fetchSite();

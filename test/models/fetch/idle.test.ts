@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
 import { ModelPulls } from "../../../src/models/fetch/model-pulls.ts";
 import type { DownloadProgress } from "../../../src/models/fetch/progress.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -13,7 +13,7 @@ const requester = { requester: "slot", attempt: "1" };
 
 it("a pull is idle since its last byte, over attempts that fail; a paused one is not, and none has no figure", async () => {
   await using directory = await tempDir();
-  await using fileThread = new FileThread();
+  await using hashThread = new HashThread();
   let attempts = 0;
   let progress: DownloadProgress | undefined;
   let fail: (error: Error) => void = () => undefined;
@@ -30,7 +30,7 @@ it("a pull is idle since its last byte, over attempts that fail; a paused one is
       },
       discard: async () => undefined,
     },
-    fileThread,
+    hashThread,
     onError: (error) => assert.fail(String(error)),
   });
   /** The idle time ten minutes after a moment, since another one before. */

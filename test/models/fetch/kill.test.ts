@@ -3,13 +3,16 @@ import { spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { it } from "node:test";
-import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
-import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { sha256 } from "../../../src/lib/canonical.ts";
+import { BlobStore, storeDirectory } from "../../../src/models/fetch/blob-store.ts";
+import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
+import { readPartial } from "../../../src/models/fetch/partial-record.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
 import { rangeOf, sha256Of, startFileServer } from "../../doubles/file-server.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
 import { contentRange, ggufOf, mebibyte, modelFetch } from "./site.ts";
 
 /** `make test-pull` asks for more, and for a kill at every change of the file system. */
@@ -18,12 +21,17 @@ const kills = Number(asked ?? 1);
 const program = new URL("program.ts", import.meta.url).pathname;
 const killed = new URL("kill-program.ts", import.meta.url).pathname;
 
+async function hasMark(modelsDir: string, source: string): Promise<boolean> {
+  const directory = join(modelsDir, storeDirectory, "partial", sha256(source).slice(0, 32));
+  return ((await readPartial(directory))?.marks[0] ?? 0) > 0;
+}
+
 /** Fetches the model of these sources once more, which must leave nothing behind. */
 async function fetchedAgain(store: BlobStore, sources: readonly string[], bodies: readonly Buffer[], what: string) {
-  await using fileThread = new FileThread();
+  await using hashThread = new HashThread();
   const wanted = { ref: "m", files: sources.map((source) => ({ source })), isOpen: false };
   const progress = newProgress();
-  const pulled = await modelFetch(store, fileThread).fetch(wanted, progress, new AbortController().signal);
+  const pulled = await modelFetch(store, hashThread).fetch(wanted, progress, new AbortController().signal);
   const sums = pulled.files.map(({ sha256 }) => sha256);
   assert.deepEqual(sums, bodies.map(sha256Of), what);
   const paths = store.pathsOf(pulled);
@@ -35,25 +43,28 @@ async function fetchedAgain(store: BlobStore, sources: readonly string[], bodies
 it(`resumes after kill -9 at ${kills} random bytes, with the right checksum each time`, async () => {
   const body = ggufOf(24 * mebibyte + 321);
   // One kill should have something to resume: it comes after more than the sockets between the two may hold.
-  const earliest = asked === undefined ? body.length / 2 : 1;
+  const isLate = asked === undefined;
+  const earliest = isLate ? body.length / 2 : 1;
   await using server = await startFileServer({ "/model.gguf": { body, etag: '"one"' } });
   const source = `${server.url}/model.gguf`;
   let resumed = 0;
-  // A download that is killed while its first bytes are still on their way has nothing to resume.
-  for (let index = 0; index < kills || (resumed === 0 && index < 16); index++) {
+  for (let index = 0; index < kills; index++) {
     await using directory = await tempDir();
     const at = randomInt(Math.ceil(earliest), body.length);
     const child = spawn(process.execPath, [program, directory.path, "m", source], { stdio: "ignore" });
     const exited = once(child, "exit");
     let left = at;
-    server.behave = (request, response, serve, file) => {
+    server.behave = async (request, response, serve, file) => {
       const range = file === undefined ? undefined : rangeOf(request, file.body);
       if (range === undefined) return serve();
       const [from, to] = range;
       response.writeHead(206, { etag: '"one"', "content-range": contentRange(from, to, body) });
       const part = body.subarray(from, Math.min(to, from + left));
       left -= part.length;
-      return response.write(part, () => void (left === 0 && child.kill("SIGKILL")));
+      await new Promise<void>((resolve) => response.write(part, () => resolve()));
+      if (left > 0) return;
+      if (isLate) await until("some bytes are safe", async () => await hasMark(directory.path, source));
+      child.kill("SIGKILL");
     };
     assert.equal((await exited)[1], "SIGKILL");
     server.behave = (_request, _response, serve) => serve();
@@ -76,7 +87,7 @@ async function changesUntil(count: number, modelsDir: string, sources: readonly 
   return text.split("\n").filter((line) => /^(?:rename|link|rm) /.test(line));
 }
 
-it("resumes after kill -9 between a content, its journal, the links and the ref of a model of two files", async () => {
+it("resumes after kill -9 between a content, its record, the links and the ref of a model of two files", async () => {
   const bodies = [ggufOf(mebibyte + 5), ggufOf(mebibyte + 9)];
   const [a, b] = bodies.map((body, nth) => ({ body, etag: `"${nth}"` }));
   assert.ok(a !== undefined && b !== undefined);
@@ -86,7 +97,7 @@ it("resumes after kill -9 between a content, its journal, the links and the ref 
   const all = await changesUntil(0, first.path, sources);
   /** The change and its folder in the store. */
   const kinds = all.map((line) => line.replace(`${first.path}/.berth/`, "").replace(/\/.*/, ""));
-  // Between a content and its journal, that and the links, the links and the ref, the ref and the last removal.
+  // Between a content and its record, that and the links, the links and the ref, the ref and the last removal.
   const moments = ["rename partial", "link models", "rename refs", "rm partial"].map((kind) => kinds.indexOf(kind));
   assert.ok(!moments.includes(-1), all.join("\n"));
   for (const index of asked === undefined ? moments : all.keys()) {

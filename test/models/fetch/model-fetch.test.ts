@@ -95,10 +95,10 @@ it("a model without the file that its engine opens is not there", async () => {
   await using hub = await site(files);
   const sources = hubSources.slice(0, 1);
   const [path = ""] = await hub.fetch({ ref: "a", sources });
-  const { store, fileThread } = hub;
+  const { store, hashThread } = hub;
   const fetch = { fetch: () => assert.fail("nothing is fetched"), discard: () => assert.fail("nothing is deleted") };
   const onError = (error: unknown): void => assert.fail(String(error));
-  await using pulls = new ModelPulls({ store, fetch, fileThread, onError });
+  await using pulls = new ModelPulls({ store, fetch, hashThread, onError });
   const model = { ref: "a", files: sources.map((source) => ({ source })), isOpen: false };
   assert.equal(await pulls.isThere(model), true);
   await rm(path);

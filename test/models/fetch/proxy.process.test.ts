@@ -8,7 +8,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { findAddress } from "../../../src/models/fetch/address.ts";
 import { download } from "../../../src/models/fetch/download.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
 import { proxiesFrom } from "../../../src/models/fetch/proxies.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
@@ -47,7 +47,7 @@ async function site() {
   });
   const proxy = stack.use(await startProxy(() => port));
   const directory = stack.use(await tempDir());
-  const fileThread = stack.use(new FileThread());
+  const hashThread = stack.use(new HashThread());
   const owned = stack.move();
   return {
     proxy,
@@ -60,7 +60,7 @@ async function site() {
       const limits = { rate: new RateLimit(), reserveBytes: 0, connections: 2 };
       const into = join(directory.path, "partial");
       const job = { text, source, directory: into, expected: {}, progress: newProgress(), signal };
-      return await download({ ...job, ...limits, network, fileThread });
+      return await download({ ...job, ...limits, network, hashThread });
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
@@ -167,7 +167,7 @@ it("a name that leads to this machine is refused before a proxy is asked, where 
     connectMs: 60_000,
     stallMs: 60_000,
     signal,
-    proxy: proxies(url),
+    proxies,
   };
   const resolved = outerLookup((_name, _options, done) => done(null, [{ address: "127.0.0.1", family: 4 }]));
   const { cause } = await rejectionOf(transfer({ ...request, lookup: resolved }, head), TransferError);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Network } from "../../../src/models/fetch/address.ts";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import type { DownloadOptions } from "../../../src/models/fetch/download.ts";
-import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
 import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { ModelFetch, type IsNeeded, type ModelFetchOptions } from "../../../src/models/fetch/model-fetch.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
@@ -42,12 +42,12 @@ export async function fetchSite(bytes = 4 * mebibyte + 12_345) {
   const body = randomBytes(bytes);
   const server = await startFileServer({ "/model.gguf": { body, etag: '"one"' } });
   const directory = await tempDir();
-  const fileThread = new FileThread();
+  const hashThread = new HashThread();
   const progress = newProgress();
   return {
     body,
     server,
-    fileThread,
+    hashThread,
     progress,
     directory: directory.path,
     /** Fetches `/model.gguf` of the server. */
@@ -59,7 +59,7 @@ export async function fetchSite(bytes = 4 * mebibyte + 12_345) {
         directory: join(directory.path, "partial"),
         expected: {},
         network: networkTo(server.url),
-        fileThread,
+        hashThread,
         rate: new RateLimit(),
         reserveBytes: 0,
         connections: 4,
@@ -69,7 +69,7 @@ export async function fetchSite(bytes = 4 * mebibyte + 12_345) {
       };
     },
     async [Symbol.asyncDispose]() {
-      await fileThread[Symbol.asyncDispose]();
+      await hashThread[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();
       await directory[Symbol.asyncDispose]();
     },
@@ -78,11 +78,11 @@ export async function fetchSite(bytes = 4 * mebibyte + 12_345) {
 
 export function modelFetch(
   store: BlobStore,
-  fileThread: FileThread,
+  hashThread: HashThread,
   change: Partial<ModelFetchOptions> = {},
 ): ModelFetch {
   const options = { network: networkTo(), rate: new RateLimit(), reserveBytes: 0, connections: 2 };
-  return new ModelFetch({ store, fileThread, ...options, ...change });
+  return new ModelFetch({ store, hashThread, ...options, ...change });
 }
 
 /** A server of these files, which is a hub, too, and a store. */
@@ -93,14 +93,14 @@ export async function storeSite(
   await using stack = new AsyncDisposableStack();
   const server = stack.use(await startFileServer(files));
   const directory = stack.use(await tempDir());
-  const fileThread = stack.use(new FileThread());
+  const hashThread = stack.use(new HashThread());
   const store = await BlobStore.open(directory.path, "this boot");
-  const fetch = modelFetch(store, fileThread, { network: networkTo(server.url), ...change });
+  const fetch = modelFetch(store, hashThread, { network: networkTo(server.url), ...change });
   const owned = stack.move();
   return {
     server,
     store,
-    fileThread,
+    hashThread,
     fetch: async (
       model: Partial<WantedModel> & { readonly ref: string; readonly sources?: readonly string[] },
       progress = newProgress(),

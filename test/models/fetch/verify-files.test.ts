@@ -5,7 +5,7 @@ import { it } from "node:test";
 import { pathToFileURL } from "node:url";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
 import { verifyFiles } from "../../../src/models/fetch/verify-files.ts";
 import { sha256Of } from "../../doubles/file-server.ts";
@@ -15,14 +15,14 @@ import { tempDir } from "../../support/temp-dir.ts";
 it("compares a file of a manifest with the manifest's sha256", async () => {
   await using directory = await tempDir();
   const store = await BlobStore.open(directory.path, "this boot");
-  await using fileThread = new FileThread();
+  await using hashThread = new HashThread();
   const path = join(directory.path, "a b.gguf");
   const body = Buffer.from("GGUF and more");
   await writeFile(path, body);
   const verify = async (source: string, sha256?: string): Promise<number> => {
     const progress = newProgress();
     const files = [{ source, ...(sha256 === undefined ? {} : { sha256 }) }];
-    await verifyFiles({ store, fileThread }, { ref: "a", files }, progress, new AbortController().signal);
+    await verifyFiles({ store, hashThread }, { ref: "a", files }, progress, new AbortController().signal);
     assert.equal(progress.bytesTotal, progress.bytesDone);
     return progress.bytesDone;
   };
@@ -48,7 +48,7 @@ it("compares a file of a manifest with the manifest's sha256", async () => {
 it("says what to do where a fetched file is gone", async () => {
   await using directory = await tempDir();
   const store = await BlobStore.open(directory.path, "this boot");
-  await using fileThread = new FileThread();
+  await using hashThread = new HashThread();
   const body = Buffer.from("GGUF and more");
   const [path, sha256] = [join(directory.path, "a.gguf"), sha256Of(body)];
   await writeFile(path, body);
@@ -58,7 +58,7 @@ it("says what to do where a fetched file is gone", async () => {
   await rm(store.blobPath(sha256));
   const { signal } = new AbortController();
   const gone = await rejectionOf(
-    verifyFiles({ store, fileThread }, { ref: "a", files: [] }, newProgress(), signal),
+    verifyFiles({ store, hashThread }, { ref: "a", files: [] }, newProgress(), signal),
     FetchError,
   );
   assert.equal(gone.reason, "SourceNotFound");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import type { PullRequest, PullStatus } from "../../../src/api/pull.ts";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
-import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
 import { ModelPulls } from "../../../src/models/fetch/model-pulls.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import type { Done } from "../../../src/operator/queue.ts";
@@ -30,7 +30,7 @@ export async function pullSite(more: Partial<PullRequestsOptions> = {}) {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
   const store = await BlobStore.open(join(directory.path, "models"), "this boot");
-  const fileThread = stack.use(new FileThread());
+  const hashThread = stack.use(new HashThread());
   /** The models that are being fetched now. */
   const running = new Map<WantedModel, Work>();
   /** The checks that read now, by the ref of their model. */
@@ -52,7 +52,7 @@ export async function pullSite(more: Partial<PullRequestsOptions> = {}) {
       await work.done.finally(() => checks.delete(ref));
     }
   }
-  const pulls = stack.use(new Pulls({ store, fetch, fileThread, onError }));
+  const pulls = stack.use(new Pulls({ store, fetch, hashThread, onError }));
   const requests = stack.use(await openPullStore(documentsInFiles(directory.path)));
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => void lines.push(line) });

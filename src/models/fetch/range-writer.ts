@@ -1,25 +1,16 @@
 import type { PartialFile } from "./partial-file.ts";
-import { blockBytes } from "./partial-journal.ts";
 
-/** The longest chunk that is not read into a block: the read buffer of connections, and a header before it. */
+const bufferBytes = 1024 * 1024;
+/** The longest chunk that is not read into a buffer of a writer: the read buffer of connections, and a header before it. */
 const longestChunk = 256 * 1024;
 
-/** The blocks that were received over all connections, and how many times a connection had to wait for the disk. */
-export interface BlockCounts {
-  blocks: number;
-  waits: number;
-}
-
-const sharedBlock = (): Buffer => Buffer.from(new SharedArrayBuffer(blockBytes));
-
 /**
- * Collects the bytes of one connection into blocks, and writes them. One buffer is filled while the other is written,
- * so the memory of a connection does not depend on its speed.
+ * Collects the bytes of one connection, and writes them in order. One buffer is filled while the other is written, so
+ * the memory of a connection does not depend on its speed.
  */
-export class BlockWriter {
-  readonly #partial: PartialFile;
-  /** The thread that writes a block reads the block where it lies. */
-  readonly #buffers: [Buffer, Buffer] = [sharedBlock(), sharedBlock()];
+export class RangeWriter {
+  readonly #partial: Pick<PartialFile, "write">;
+  readonly #buffers: [Buffer, Buffer] = [Buffer.allocUnsafeSlow(bufferBytes), Buffer.allocUnsafeSlow(bufferBytes)];
   readonly #writing: [Promise<void> | undefined, Promise<void> | undefined] = [undefined, undefined];
   #current: 0 | 1 = 0;
   #filled = 0;
@@ -27,14 +18,11 @@ export class BlockWriter {
   #end = 0;
   #error: unknown;
   #onRoom: (() => void) | undefined;
-  readonly #counts: BlockCounts;
 
-  constructor(partial: PartialFile, counts: BlockCounts) {
+  constructor(partial: Pick<PartialFile, "write">) {
     this.#partial = partial;
-    this.#counts = counts;
   }
 
-  /** Begins a range that starts at a block boundary. */
   begin({ from, to }: { readonly from: number; readonly to: number }): void {
     this.#position = from;
     this.#end = to;
@@ -52,10 +40,10 @@ export class BlockWriter {
 
   /**
    * The place of the next bytes: a connection that reads into it saves the copy of `push`. Valid until the next `push`;
-   * undefined: no byte is missing, or the block is being written.
+   * undefined: no byte is missing, or the buffer is being written.
    */
   room(): Buffer | undefined {
-    const bytes = Math.min(blockBytes - this.#filled, this.#end - this.#position);
+    const bytes = Math.min(bufferBytes - this.#filled, this.#end - this.#position);
     if (bytes === 0 || this.#writing[this.#current] !== undefined) return undefined;
     return this.#buffers[this.#current].subarray(this.#filled, this.#filled + bytes);
   }
@@ -67,37 +55,35 @@ export class BlockWriter {
   push(chunk: Buffer, onRoom: () => void): boolean {
     if (this.#error !== undefined) throw this.#error;
     for (let at = 0; at < chunk.length && !this.isWhole;) {
-      const block = this.#buffers[this.#current];
-      const taken = Math.min(blockBytes - this.#filled, this.#end - this.#position, chunk.length - at);
-      const isThere = chunk.buffer === block.buffer && chunk.byteOffset + at === block.byteOffset + this.#filled;
-      if (!isThere) chunk.copy(block, this.#filled, at, at + taken);
+      const buffer = this.#buffers[this.#current];
+      const taken = Math.min(bufferBytes - this.#filled, this.#end - this.#position, chunk.length - at);
+      const isThere = chunk.buffer === buffer.buffer && chunk.byteOffset + at === buffer.byteOffset + this.#filled;
+      if (!isThere) chunk.copy(buffer, this.#filled, at, at + taken);
       at += taken;
       this.#filled += taken;
       this.#position += taken;
-      if (this.#filled === blockBytes || this.isWhole) this.#flush();
+      if (this.#filled === bufferBytes || this.isWhole) this.#flush();
     }
     const other = this.#writing[this.#current === 0 ? 1 : 0];
     const isFull = this.#writing[this.#current] !== undefined;
-    if (!isFull && (other === undefined || blockBytes - this.#filled > longestChunk)) return true;
+    if (!isFull && (other === undefined || bufferBytes - this.#filled > longestChunk)) return true;
     this.#onRoom = onRoom;
-    this.#counts.waits += 1;
     return false;
   }
 
-  /** Resolves once all pushed bytes are on disk. Rejects with the error of the write. */
+  /** Resolves once all full buffers are written. Rejects with the error of a write. */
   async settled(): Promise<void> {
     for (const writing of this.#writing) await writing;
     if (this.#error !== undefined) throw this.#error;
   }
 
   #flush(): void {
-    this.#counts.blocks += 1;
     const which = this.#current;
-    const block = this.#buffers[which].subarray(0, this.#filled);
-    const index = Math.floor((this.#position - 1) / blockBytes);
+    const bytes = this.#buffers[which].subarray(0, this.#filled);
+    const from = this.#position - this.#filled;
     this.#filled = 0;
     this.#current = which === 0 ? 1 : 0;
-    this.#writing[which] = this.#write(index, block).finally(() => {
+    this.#writing[which] = this.#write(from, bytes, this.#writing[this.#current]).finally(() => {
       this.#writing[which] = undefined;
       const onRoom = this.#onRoom;
       this.#onRoom = undefined;
@@ -105,9 +91,11 @@ export class BlockWriter {
     });
   }
 
-  async #write(index: number, block: Buffer): Promise<void> {
+  /** The partial file takes the bytes of a range in order: a write waits for the one before it. */
+  async #write(from: number, bytes: Buffer, before: Promise<void> | undefined): Promise<void> {
     try {
-      await this.#partial.write(index, block);
+      await before;
+      if (this.#error === undefined) await this.#partial.write(from, bytes);
     } catch (error) {
       this.#error ??= error;
     }
