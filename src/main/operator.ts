@@ -1,3 +1,4 @@
+import type { Config } from "../api/config.ts";
 import { errorMessage } from "../lib/error-code.ts";
 import { keptSuccess } from "../lib/kept-success.ts";
 import { findEmbedded } from "../program/embedded.ts";
@@ -37,7 +38,7 @@ export async function operator(options: {
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
   const stopping = new AbortController();
-  const lost = Promise.withResolvers<"lost">();
+  const lost = Promise.withResolvers<{ readonly why: string }>();
   let hasActed = false;
   void stopped.then(() => {
     stopping.abort();
@@ -61,7 +62,7 @@ export async function operator(options: {
         hasActed = true;
         notifyParent("acting");
       },
-      onLost: () => lost.resolve("lost"),
+      onLost: (deleted) => lost.resolve({ why: whyLost(config, deleted) }),
       host: {
         llamaServer,
         ...(llamaServer === undefined
@@ -86,12 +87,8 @@ export async function operator(options: {
   }
   if (!stopping.signal.aborted) notifyParent("ready");
   const kind = await Promise.race([stopped, lost.promise]);
-  if (kind === "lost") {
-    const what =
-      config.store === "kubernetes"
-        ? "the Lease berth-operator was"
-        : `the state directory ${config.stateDir} was deleted, or`;
-    log.fatal(`${what} taken by another operator; engines are left to the next start`);
+  if (typeof kind === "object") {
+    log.fatal(`${kind.why}; this operator ends, and engines are left to the next start`);
     await running[Symbol.asyncDispose]();
     return 1;
   }
@@ -107,4 +104,10 @@ export async function operator(options: {
   }
   await running[Symbol.asyncDispose]();
   return 0;
+}
+
+function whyLost({ store, stateDir }: Config, deleted: string | undefined): string {
+  if (deleted !== undefined) return `${deleted} was deleted while the operator runs`;
+  if (store === "kubernetes") return "the Lease berth-operator was taken by another operator";
+  return `the state directory ${stateDir} was deleted, or taken by another operator`;
 }

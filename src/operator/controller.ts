@@ -156,7 +156,7 @@ export class Controller implements AsyncDisposable {
   restore(): void {
     if (!this.#areModelsKnown) return;
     const { written, published } = this.#dependencies;
-    for (const name of written.markDeleted(published.keys())) this.#enqueue(name);
+    for (const name of written.noteDeleted(published.keys())) this.#enqueue(name);
     if (!this.#sync.isThere()) this.queue.add(registryKey);
   }
 

@@ -63,10 +63,14 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   const store = openStore(config);
   const onWarning = (line: string): void => log.warn(line);
   const opened: { current?: LeaderStore; lease?: Lease } = {};
-  const onLost = (): void => {
+  let isLost = false;
+  const onLost = (deleted?: string): void => {
+    // The lock and a part of the state may be missed in the same second.
+    if (isLost) return;
+    isLost = true;
     void Promise.resolve(opened.current?.restoreInstance())
       .catch((error: unknown) => log.error({ err: error }, "the instance could not be written down again"))
-      .finally(options.onLost);
+      .finally(() => options.onLost(deleted));
   };
   let state: "starting" | "standby" | "ready" = "starting";
   let metrics: OperatorMetrics | undefined;
@@ -85,10 +89,11 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   }
   const onWaiting = (leader: number): void => log.info(`standby: the operator that leads is process ${leader}`);
   const standby = options.isStandby === true ? { standby: { onWaiting, signal: options.signal } } : {};
-  const lease = (opened.lease = stack.use(await store.lead({ onWarning, onLost, ...standby })));
+  const lease = (opened.lease = stack.use(await store.lead({ onWarning, onLost: () => onLost(), ...standby })));
   state = "starting";
   const leading = await store.forLeader(lease, {
     onWarning,
+    onDeleted: onLost,
     version: options.version,
     onUnknown: (what) =>
       log.warn(`another version of the operator has left a value that this version does not know: ${what}`),
@@ -105,7 +110,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   // machine has ended.
   for (const slot of before.slots) {
     const now = published.get(slot.name);
-    if (now !== undefined && now !== slot) await written.write(now, slot);
+    if (now !== undefined && now !== slot) await publisher.writeSlot(now);
   }
   const memories = new SlotMemories();
   const hardware = stack.use(

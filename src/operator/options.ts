@@ -27,8 +27,8 @@ export interface OperatorOptions {
   /** Called once, before the first engine may be started: from then on there may be engines to end. */
   readonly onActing: () => void;
   /**
-   * Another operator may use the same state directory by now: it was deleted, or taken. This one must end, and leaves
-   * its engines to the next.
+   * Another operator may use the same state directory by now, or a part of it was deleted (`deleted`: its path). This
+   * operator must end, and leaves its engines to the next, which writes the state again.
    */
-  readonly onLost: () => void;
+  readonly onLost: (deleted?: string) => void;
 }

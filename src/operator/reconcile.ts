@@ -37,6 +37,10 @@ const unwrittenMs = 1000;
 
 /** gather → plan → act → summarise, for one slot. Safe to run twice, late, or after a crash at any line. */
 export async function reconcile(dependencies: Dependencies, name: string, options: ReconcileOptions): Promise<Done> {
+  const { published, written } = dependencies;
+  const last = published.get(name);
+  // Gateways still read the status before: nothing of what they read may be stopped or replaced.
+  if (last !== undefined && written.isBehind(name) && !(await written.write(last))) return { requeueMs: unwrittenMs };
   const gathered = options.isPaused
     ? await gatherAnswered(dependencies, name)
     : await gatherLearned(dependencies, name, options.signal);
@@ -50,7 +54,7 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   const done = options.isPaused
     ? await publishOnly(dependencies, gathered, decision, options)
     : await carryOut(dependencies, gathered, decision, options);
-  if (!dependencies.written.isBehind(name)) return done;
+  if (!written.isBehind(name)) return done;
   return { requeueMs: Math.min(done.requeueMs ?? Infinity, unwrittenMs) };
 }
 
@@ -132,6 +136,8 @@ async function carryOut(
         await outcomeOf(dependencies, gathered, nothing, decided.steps),
         options,
       );
+      // Nor is a port released that gateways may still send to.
+      if (dependencies.written.isBehind(input.name)) return { requeueMs: unwrittenMs };
       input = { ...input, before };
       decision = withoutFailures(decided);
     }

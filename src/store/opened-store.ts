@@ -34,6 +34,8 @@ export interface LeaderOptions {
   readonly onWarning: (line: string) => void;
   /** Another version has published a value that this version does not know. */
   readonly onUnknown: (what: string) => void;
+  /** Called at most once, with the path of a part of the state that somebody has deleted: the operator must end. */
+  readonly onDeleted?: (path: string) => void;
   /** The operator's version, for the record of the state's format; absent: this is no operator. */
   readonly version?: string;
 }

@@ -109,9 +109,7 @@ export interface Publisher {
   writeSlot(slot: PublishedSlot): Promise<void>;
   /** Of a slot that has ended: in a cluster its object may go then. */
   deleteSlot(name: string): Promise<void>;
-  /** Of a slot whose published state misleads, and cannot be replaced yet: its engines may run. */
-  hideSlot(name: string): Promise<void>;
-  /** The unreadable ones of these names: their files were deleted. */
+  /** Those of these names whose published state somebody has deleted. */
   missingSlots(names: Iterable<string>): readonly string[];
   /** Whether the written registry is still there. */
   hasRegistry(): boolean;

@@ -153,8 +153,6 @@ export class PublisherDouble implements Publisher {
   writes = 0;
   /** Nothing can be written; what is there stays. */
   isFull = false;
-  /** Longer states cannot be written. */
-  roomBytes = Infinity;
   onWrite: (slot: string) => void = () => undefined;
 
   missingSlots(): readonly string[] {
@@ -170,8 +168,7 @@ export class PublisherDouble implements Publisher {
   }
 
   async writeSlot(slot: PublishedSlot): Promise<void> {
-    if (this.isFull || JSON.stringify(slot).length > this.roomBytes)
-      throw Object.assign(new Error("told to fail: no space left"), { code: "ENOSPC" });
+    if (this.isFull) throw Object.assign(new Error("told to fail: no space left"), { code: "ENOSPC" });
     this.writes += 1;
     const before = this.slots.get(slot.name);
     const { problems } = this;
@@ -195,10 +192,6 @@ export class PublisherDouble implements Publisher {
   }
 
   async deleteSlot(name: string): Promise<void> {
-    this.slots.delete(name);
-  }
-
-  async hideSlot(name: string): Promise<void> {
     this.slots.delete(name);
   }
 

@@ -4,6 +4,7 @@ import { appendFileSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
+import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { errorCode } from "../../src/lib/error-code.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { operatorPid } from "../support/published.ts";
@@ -51,17 +52,15 @@ async function onSmallDisk(stack: AsyncDisposableStack): Promise<RunningBerth | 
   return disk === undefined ? undefined : berth;
 }
 
-/** Kills the engine; resolves once another one answers. */
-async function killEngine(berth: RunningBerth): Promise<void> {
-  const { pid } = await engineOf(berth);
-  process.kill(pid, "SIGKILL");
+/** Resolves once an engine other than the killed one answers. */
+async function replacement(berth: RunningBerth, pid: number): Promise<void> {
   await until("another engine answers", async () => {
     const slot = JSON.stringify(await berth.slot("coder"));
     return !slot.includes(`"pid":${pid}`) && (await chat(berth)).status === 200;
   });
 }
 
-it("while the disk of the state directory is full, engines are kept, an operator starts again, and writes are refused", async (t) => {
+it("while the disk of the state directory is full, engines serve without an operator too, and writes are refused", async (t) => {
   await using stack = new AsyncDisposableStack();
   const berth = await onSmallDisk(stack);
   if (berth === undefined) {
@@ -75,12 +74,11 @@ it("while the disk of the state directory is full, engines are kept, an operator
   // The operator may replace a file meanwhile, and so leave room for a small one.
   const fillUp = (): void => fill(join(berth.stateDir, `filler-${(fillers += 1)}`));
   fillUp();
-  await killEngine(berth);
-  const first = operatorPid(berth);
-  process.kill(first, "SIGKILL");
-  await until("another operator runs", () => operatorPid(berth) !== first);
-  await until("it watches", () => berth.log().split("operator watches").length >= 3);
-  await killEngine(berth);
+  const { pid } = await engineOf(berth);
+  process.kill(operatorPid(berth), "SIGKILL");
+  // The next one may or may not find room for its lock.
+  await until("the operator has ended", () => /operator ended \(SIGKILL\)/.test(berth.log()));
+  assert.equal((await chat(berth)).status, 200);
 
   const refused = await until("a loan is refused", async () => {
     fillUp();
@@ -103,6 +101,17 @@ it("while the disk of the state directory is full, engines are kept, an operator
     `system.overloaded: there is no disk space to do this: make room on the disk of ${berth.stateDir}/groups\n` +
       "delete some files on the disk of that directory, or enlarge it\n",
   );
-  for (let filler = 1; filler <= fillers; filler += 1) await rm(join(berth.stateDir, `filler-${filler}`));
-  await killEngine(berth);
+  const makeRoom = async (): Promise<void> => {
+    for (let filler = 1; filler <= fillers; filler += 1)
+      await rm(join(berth.stateDir, `filler-${filler}`), { force: true });
+  };
+  await makeRoom();
+  await until("another operator watches", () => berth.log().split("operator watches").length >= 3);
+  assert.equal((await engineOf(berth)).pid, pid);
+
+  fillUp();
+  process.kill(pid, "SIGKILL");
+  await until("the engine has ended", () => startTimeOf(pid) === undefined);
+  await makeRoom();
+  await replacement(berth, pid);
 });

@@ -131,7 +131,7 @@ export class Site implements AsyncDisposable {
     }
     const published = new Map([...this.publisher.slots].map(([name, slot]) => [name, structuredClone(slot)]));
     const records: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
-    const publisher = this.#guarded(this.publisher, ["writeSlot", "deleteSlot", "hideSlot"]);
+    const publisher = this.#guarded(this.publisher, ["writeSlot", "deleteSlot"]);
     const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
     const memories = new SlotMemories();
     const memory = new MemoryRecords(

@@ -33,13 +33,10 @@ export async function publish(
     return undefined;
   }
   const after = summarise(input, decision, outcome, dependencies.backoff);
-  if (before !== undefined && isDeepStrictEqual(after, before)) {
-    if (dependencies.written.isBehind(input.name)) await dependencies.written.write(before, undefined);
-    return before;
-  }
+  if (before !== undefined && isDeepStrictEqual(after, before)) return before;
   const next: PublishedSlot = { ...after, revision: (before?.revision ?? 0) + 1 };
-  // Also where it cannot be written: decisions use the state in memory.
-  await dependencies.written.write(next, before);
+  // The state in memory counts also where it cannot be written: the next reconcile writes it before it decides.
+  await dependencies.written.write(next);
   dependencies.published.set(input.name, next);
   options.onPublished(next, before);
   return next;

@@ -1,47 +1,38 @@
 import type { Logger } from "pino";
-import { isNoSpace } from "../../lib/disk-space.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import type { PublishedSlot } from "../../api/status.ts";
-import { isSameProcess } from "../../api/process-ref.ts";
 import type { Publisher, SourceProblem } from "../../store/store.ts";
 
-/** How long health reports deleted files: they are written again after a second. */
-const deletedMs = 60_000;
-
 /**
- * The files of slots for gateways, beside the operator's own memory: a failed write, as on a full disk, does not keep
- * the operator from acting and is tried again; a deleted file is written again.
+ * Writes the statuses of slots for gateways, and remembers those that could not be written. Until the last status of a slot
+ * is written, nothing is done for that slot: gateways never read of an engine that was replaced.
  */
 export class PublishedWriter {
   readonly #publisher: Publisher;
   readonly #log: Logger;
-  /** Slots whose newest status is not on disk, and why. */
+  /** Slots whose last status is not written, and why. */
   readonly #failing = new Map<string, string>();
-  #deleted: { readonly count: number; readonly atMs: number } | undefined;
 
   constructor(publisher: Publisher, log: Logger) {
     this.#publisher = publisher;
     this.#log = log;
   }
 
-  /** Gateways cannot read the last published state. */
+  /** Gateways cannot read the last status of the slot. */
   isBehind(slot: string): boolean {
     return this.#failing.has(slot);
   }
 
-  /** Never rejects. `before` is the state that gateways may still read where the write fails. */
-  async write(next: PublishedSlot, before: PublishedSlot | undefined): Promise<void> {
-    const { name } = next;
+  /** Returns whether the status is written. Never rejects. */
+  async write(slot: PublishedSlot): Promise<boolean> {
+    const { name } = slot;
     try {
-      await this.#writeOrHide(next, before);
+      await this.#publisher.writeSlot(slot);
       if (this.#failing.delete(name)) this.#log.info({ slot: name }, `${name}: its status is written again`);
+      return true;
     } catch (error) {
-      if (!this.#failing.has(name))
-        this.#log.error(
-          { slot: name, err: error },
-          `${name}: its status cannot be written; its engine is kept all the same`,
-        );
-      this.#failing.set(name, errorMessage(error));
+      this.#noteFailure(name, errorMessage(error));
+      return false;
     }
   }
 
@@ -49,94 +40,29 @@ export class PublishedWriter {
     this.#failing.delete(slot);
   }
 
-  /** Slots among the given ones whose files are gone. They count as behind from now on. */
-  markDeleted(slots: Iterable<string>): readonly string[] {
-    const gone = this.#publisher.missingSlots(slots);
-    const deleted = gone.filter((name) => !this.#failing.has(name));
-    for (const name of deleted) this.#failing.set(name, "it was deleted");
-    if (deleted.length > 0) {
-      this.#deleted = { count: deleted.length, atMs: performance.now() };
-      this.#log.warn(
-        { slots: deleted },
-        `the state of ${deleted.join(", ")} was deleted while the operator runs; writing it again`,
-      );
-    }
-    return gone;
+  /** Notes which of these statuses somebody has deleted, and returns them: they are to be written again. */
+  noteDeleted(slots: Iterable<string>): readonly string[] {
+    const deleted = this.#publisher.missingSlots(slots);
+    for (const name of deleted) this.#noteFailure(name, "it was deleted");
+    return deleted;
   }
 
   /** For health, the log and `berth status`. */
   problems(): readonly SourceProblem[] {
-    const { place } = this.#publisher;
-    const problems: SourceProblem[] = [];
     const failing = [...this.#failing];
     const [first] = failing;
-    if (first !== undefined) {
-      const names = failing.map(([name]) => name).join(", ");
-      const message = `the status of ${names} cannot be written in ${place}: ${first[1]}`;
-      problems.push({ reason: "StatusNotWritten", message });
-    }
-    if (this.#deleted !== undefined && performance.now() - this.#deleted.atMs < deletedMs) {
-      const message = `the state of ${this.#deleted.count} slots in ${place} was deleted while the operator runs, and is written again`;
-      problems.push({ reason: "StateDeleted", message });
-    }
-    return problems;
+    if (first === undefined) return [];
+    const names = failing.map(([name]) => name).join(", ");
+    const message = `the status of ${names} is not written in ${this.#publisher.place}: ${first[1]}; until it is, no engine of these slots is started or stopped`;
+    return [{ reason: "StatusNotWritten", message }];
   }
 
-  /**
-   * On a full disk gateways get the part of the status with which they serve requests. Where even that does not fit, the
-   * file is removed if it names an engine that is gone: that frees its blocks, and requests wait. Rejects unless the whole
-   * status is written.
-   */
-  async #writeOrHide(next: PublishedSlot, before: PublishedSlot | undefined): Promise<void> {
-    try {
-      await this.#publisher.writeSlot(next);
-    } catch (error) {
-      const isFull = isNoSpace(error);
-      const part = isFull ? servingPart(next) : next;
-      try {
-        if (!isFull) throw error;
-        await this.#publisher.writeSlot(part);
-      } catch {
-        if (!misleads(before, next)) throw error;
-        await this.#publisher.hideSlot(next.name);
-        await this.#publisher.writeSlot(part);
-      }
-      if (isFull) throw error;
-    }
+  #noteFailure(name: string, why: string): void {
+    if (!this.#failing.has(name))
+      this.#log.error(
+        { slot: name },
+        `${name}: its status is not written: ${why}; until it is, no engine of this slot is started or stopped`,
+      );
+    this.#failing.set(name, why);
   }
-}
-
-/** The number of transitions in a status that must be small: those that led to its state. */
-const lastTransitions = 3;
-
-/**
- * Without most of what only people read, and what only the engine's start needs. It has no `file`, so that no operator
- * takes this spec for the manifest's.
- */
-function servingPart({ file: _file, ...slot }: PublishedSlot): PublishedSlot {
-  const { compute: _compute, fit: _fit, memory: _memory, ...status } = slot.status;
-  return {
-    ...slot,
-    spec: { ...slot.spec, env: {}, args: [] },
-    status: { ...status, decisions: {}, transitions: status.transitions.slice(-lastTransitions) },
-    plan: { ...slot.plan, steps: [] },
-  };
-}
-
-/** With `before`, a gateway would send to a process that must get no requests. */
-function misleads(before: PublishedSlot | undefined, next: PublishedSlot): boolean {
-  const now = next.status.processes;
-  return (
-    before?.status.processes.some(
-      (known) =>
-        known.isReady &&
-        !now.some(
-          (process) =>
-            process.isReady &&
-            isSameProcess(process, known) &&
-            process.host === known.host &&
-            process.port === known.port,
-        ),
-    ) === true
-  );
 }

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { directoryOfKind } from "../../api/names.ts";
 import { errorMessage } from "../../lib/error-code.ts";
@@ -10,7 +11,7 @@ import { FitFigureFile } from "../state/fit-figures.ts";
 import { writeFormat } from "../state/format.ts";
 import { openGroupStore } from "../state/groups.ts";
 import { openHardwareStore } from "../state/hardware.ts";
-import { hasInstance, openInstance, restoreInstance, restoreInstanceToStay } from "../state/instance.ts";
+import { instancePath, openInstance, restoreInstanceToStay } from "../state/instance.ts";
 import { openModelTaskStore } from "../state/model-tasks.ts";
 import { openPullStore } from "../state/pulls.ts";
 import { clearLeftovers } from "../state/leftovers.ts";
@@ -18,7 +19,6 @@ import { readOperator, readRegistry } from "../state/published.ts";
 import { openPublisher } from "../state/publisher.ts";
 import { openRemovals } from "../state/removals.ts";
 import { openRequestStore } from "../state/requests.ts";
-import { keepReserve } from "../state/reserve.ts";
 import { RunRecord } from "../state/run-record.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
 import type { Lease } from "../store.ts";
@@ -38,7 +38,6 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
     publisher,
     async inputs(): Promise<OperatorInputs> {
       await using stack = new AsyncDisposableStack();
-      await keepReserve(stateDir);
       if (options.version !== undefined) {
         await writeFormat(stateDir, options.version).catch((error: unknown) =>
           options.onWarning(`the format of the state could not be written down: ${errorMessage(error)}`),
@@ -48,7 +47,14 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
         stateDir,
         Object.values(directoryOfKind).map((name) => join(configDir, name)),
       );
-      stack.use(everySecond(() => hasInstance(stateDir) || void keepInstance(stateDir, instance, lease)));
+      const parts = [instancePath(stateDir), join(stateDir, "slots")];
+      const checks = everySecond(() => {
+        const deleted = parts.find((path) => !existsSync(path));
+        if (deleted === undefined) return;
+        checks[Symbol.dispose]();
+        options.onDeleted?.(deleted);
+      });
+      stack.use(checks);
       const removals = stack.use(await openRemovals(stateDir));
       const seedRegistry = registry === undefined ? {} : { seedRegistry: registry };
       const source = stack.use(await openFileSource({ configDir, seed: slots, ...seedRegistry, removals }));
@@ -84,17 +90,4 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
     },
     restoreInstance: () => restoreInstanceToStay(stateDir, instance),
   };
-}
-
-/**
- * Restores the name while this operator leads: the deletion of the state directory may reach the name late. A failed write is
- * repeated by the next beat.
- */
-async function keepInstance(stateDir: string, instance: string, lease: Lease): Promise<void> {
-  try {
-    lease.check();
-    await restoreInstance(stateDir, instance);
-  } catch {
-    // The lease is lost, or the disk is full.
-  }
 }

@@ -4,7 +4,7 @@ import { patchTypes, type ApiClient } from "../../kubernetes/client.ts";
 import { itemsOf, readObject, type KubeObject } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { collectionOf, fieldManager, finalizer } from "./names.ts";
-import { hasRecord, isHidden } from "./slot-record.ts";
+import { hasRecord } from "./slot-record.ts";
 
 /**
  * The interval of checks of the namespace and of its Slots. The namespace's controller waits 5 s before it deletes anything,
@@ -13,8 +13,6 @@ import { hasRecord, isHidden } from "./slot-record.ts";
 const pollMs = 1500;
 
 export interface Finalizers extends Disposable {
-  /** Something was or is published of it: the end of its engines takes its finalizer off, and nothing else. */
-  begin(object: KubeObject): void;
   /**
    * Before each publication: its deletion then waits until its engines have ended. One whose deletion has begun gets no
    * finalizer, and keeps the one that it has.
@@ -112,7 +110,7 @@ export function openFinalizers({ client, unfenced, slots, note, onError }: Final
   /** The uid of each Slot that this operator has begun to publish, by name. */
   const begun = new Map<string, string>();
   const isUnknown = (object: KubeObject): boolean =>
-    object.meta.isDeleted && begun.get(object.meta.name) !== object.meta.uid && !hasRecord(object) && !isHidden(object);
+    object.meta.isDeleted && begun.get(object.meta.name) !== object.meta.uid && !hasRecord(object);
   const removeAndNote = async (
     object: KubeObject,
     by: ApiClient,
@@ -131,11 +129,9 @@ export function openFinalizers({ client, unfenced, slots, note, onError }: Final
   };
   const timer = setInterval(() => void check().catch(onError), pollMs);
   timer.unref();
-  const begin = ({ meta: { name, uid } }: KubeObject): void => void begun.set(name, uid);
   return {
-    begin,
     async add(object) {
-      begin(object);
+      begun.set(object.meta.name, object.meta.uid);
       if (isEnding || object.meta.isDeleted || object.meta.finalizers.includes(finalizer)) return;
       note(await add(client, object));
     },

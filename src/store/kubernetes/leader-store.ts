@@ -24,7 +24,7 @@ import { recordOf, type LeaderLease } from "./leadership.ts";
 import { operatorLease } from "./names.ts";
 import { hasEnded, openObjectPublisher } from "./publisher.ts";
 import { openRequests } from "./requests.ts";
-import { isHidden, lastPublishedOf } from "./slot-record.ts";
+import { lastPublishedOf } from "./slot-record.ts";
 import { ObjectSource, type Before } from "./source.ts";
 
 /** Between attempts to write the name of the installation again. */
@@ -44,9 +44,7 @@ export async function openClusterLeaderStore(
   const { client, maps, onError } = cluster;
   const changed = new Subscribers<[names: readonly string[]]>();
   const before = (kind: Kind, object: KubeObject): Before | undefined => {
-    // A hidden Slot has no published spec that was ever valid.
-    const isPublished = kind === "Slot" && !isHidden(object);
-    const slot = isPublished ? lastPublishedOf(object, undefined, () => undefined) : undefined;
+    const slot = kind === "Slot" ? lastPublishedOf(object, undefined, () => undefined) : undefined;
     return slot && lastSpecOf(slot);
   };
   const source = stack.use(await ObjectSource.open({ client, before, onError }, (names) => changed.notify(names)));
@@ -78,8 +76,6 @@ export async function openClusterLeaderStore(
   const registry = publisher.readRegistry();
   for (const slot of slots) {
     const object = source.object("Slot", slot.name);
-    // Nothing is known of its engines.
-    if (object !== undefined && isHidden(object)) continue;
     // Its last operator ended between the two writes.
     if (object?.meta.isDeleted === true && hasEnded(slot)) await finalizers.remove(object);
   }

@@ -14,16 +14,7 @@ import type { Events } from "./events.ts";
 import type { Finalizers } from "./finalizers.ts";
 import type { LeaderLease } from "./leadership.ts";
 import { collectionOf, fieldManager } from "./names.ts";
-import {
-  bearersOf,
-  hasRecord,
-  hiddenStatus,
-  isHidden,
-  lastPublishedOf,
-  readBearers,
-  statusOf,
-  type Bearers,
-} from "./slot-record.ts";
+import { bearersOf, hasRecord, lastPublishedOf, readBearers, statusOf, type Bearers } from "./slot-record.ts";
 import type { ObjectSource } from "./source.ts";
 
 export interface PublisherOptions {
@@ -143,26 +134,13 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     // Its deletion has not begun: only what was published of it goes, and its engines may come or be there.
     if (hasRecord(object)) await writeStatus(object, "Slot", emptyStatus);
   }
-  async function hide(name: string): Promise<void> {
-    lease.check();
-    forgetWritten(name);
-    await bare.delete(name);
-    const object = source.object("Slot", name);
-    if (object === undefined) return;
-    // Without its record it would count as a Slot of which nothing was ever published.
-    finalizers.begin(object);
-    if (!isHidden(object)) await writeStatus(object, "Slot", hiddenStatus);
-  }
   /** Both parts that were written are there: without its bearers no gateway reads a slot. */
   function isWhole(object: KubeObject, { hasBearers }: Written): boolean {
     return hasRecord(object) && (!hasBearers || bearers.get(object.meta.name) !== undefined);
   }
-  function forgetWritten(name: string): void {
+  function forget(name: string): void {
     clearTimeout(written.get(name)?.timer);
     written.delete(name);
-  }
-  function forget(name: string): void {
-    forgetWritten(name);
     finalizers.forget(name);
     events.forget(name);
   }
@@ -181,9 +159,6 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     async deleteSlot(name) {
       await inTurn(name, () => remove(name));
       turns.delete(name);
-    },
-    async hideSlot(name) {
-      await inTurn(name, () => hide(name));
     },
     missingSlots(names) {
       // Only what can be seen to be missing: a watch that is not open shows an old state.

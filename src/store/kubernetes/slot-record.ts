@@ -1,6 +1,5 @@
 import { readPublishedSlot, type OnUnknown } from "../../api/published-slot.ts";
-import { slotSpecSchema } from "../../api/slot.ts";
-import { emptyStatus, publishedSlotSchema, type PublishedSlot } from "../../api/status.ts";
+import { publishedSlotSchema, type PublishedSlot } from "../../api/status.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { KubeObject } from "../../kubernetes/object.ts";
@@ -23,20 +22,10 @@ export function hasRecord({ value: { status } }: KubeObject): boolean {
   return isRecord(status) && typeof status["record"] === "string";
 }
 
-/** Without a record, which gateways would read: its engines may run, and whoever operates must see to their end. */
-export const hiddenStatus = { ...emptyStatus, state: "unloading" } as const;
-
-/** An operator has replaced its status by `hiddenStatus`. */
-export function isHidden(object: KubeObject): boolean {
-  const { status } = object.value;
-  return isRecord(status) && status["state"] === hiddenStatus.state && !hasRecord(object);
-}
-
 /** Of a Slot's object what its operator reads after it has taken over: its own memory has the rest of the status. */
 export function withoutState({ status, ...rest }: KubeObject["value"]): KubeObject["value"] {
   if (!isRecord(status)) return rest;
-  const { state, record } = status;
-  return { ...rest, status: typeof record === "string" ? { record: "" } : { state } };
+  return typeof status["record"] === "string" ? { ...rest, status: { record: "" } } : rest;
 }
 
 /**
@@ -53,21 +42,6 @@ export function publishedOf(
   return hash === undefined || hash === bearersHash(found).bearersHash ? readSlot(object, found, onUnknown) : undefined;
 }
 
-/** As the operator after the one that hid it reads it: it may have engines, of which nothing is known. */
-function hiddenSlot({ meta, value }: KubeObject): PublishedSlot {
-  return {
-    schema: 1,
-    name: meta.name,
-    revision: 1,
-    generation: 0,
-    specHash: "",
-    labels: {},
-    spec: slotSpecSchema.safeParse(value["spec"]).data ?? slotSpecSchema.parse({}),
-    status: emptyStatus,
-    plan: { reason: "Unknown", message: "its state was hidden, since it could not be replaced", steps: [] },
-  };
-}
-
 /**
  * As an operator reads it that takes over: bearers of another version are left out. The last one may have ended between its
  * two writes, or a person has deleted the Secret; an engine's own bearer is found beside the engine.
@@ -77,7 +51,6 @@ export function lastPublishedOf(
   bearers: Bearers | undefined,
   onUnknown: OnUnknown,
 ): PublishedSlot | undefined {
-  if (isHidden(object)) return hiddenSlot(object);
   return publishedOf(object, bearers, onUnknown) ?? readSlot(object, {}, onUnknown);
 }
 

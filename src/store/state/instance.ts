@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -12,17 +11,17 @@ import { usualLock } from "./lock.ts";
 const checkMs = 250;
 /** The name has stayed when this many checks in a row have found it: for two beats of the lock. */
 const checksToStay = (2 * usualLock.beatMs) / checkMs;
-/** A deletion that goes on for longer, ten seconds, is left to the next leader, which restores the name on every beat. */
+/** A deletion that goes on for longer, ten seconds, is left to the next leader, which also writes the name before it ends. */
 const maxChecks = 40;
 
-/** Whether the file is there: cheap enough for each beat. */
-export function hasInstance(stateDir: string): boolean {
-  return existsSync(pathOf(stateDir));
+/** The file that holds the name. */
+export function instancePath(stateDir: string): string {
+  return join(stateDir, "instance");
 }
 
 /** The name of this installation on shared runtimes; undefined without one on the disk. */
 export async function readInstance(stateDir: string): Promise<string | undefined> {
-  const name = (await readText(pathOf(stateDir)))?.trim() ?? "";
+  const name = (await readText(instancePath(stateDir)))?.trim() ?? "";
   return name === "" ? undefined : name;
 }
 
@@ -32,7 +31,7 @@ export async function openInstance(stateDir: string): Promise<string> {
   if (known !== undefined) return known;
   const made = randomUUID();
   // Permanent: under another name this installation would not find its own engines again.
-  await writeFileAtomic(pathOf(stateDir), `${made}\n`, { fsync: true });
+  await writeFileAtomic(instancePath(stateDir), `${made}\n`, { fsync: true });
   return made;
 }
 
@@ -40,7 +39,7 @@ export async function openInstance(stateDir: string): Promise<string> {
 export async function restoreInstance(stateDir: string, instance: string): Promise<boolean> {
   if ((await readInstance(stateDir)) !== undefined) return false;
   await mkdir(stateDir, { recursive: true });
-  await writeFileAtomic(pathOf(stateDir), `${instance}\n`, { fsync: true }).catch((error: unknown) => {
+  await writeFileAtomic(instancePath(stateDir), `${instance}\n`, { fsync: true }).catch((error: unknown) => {
     // The directory was deleted again meanwhile.
     if (errorCode(error) !== "ENOENT") throw error;
   });
@@ -61,8 +60,4 @@ export async function restoreInstanceToStay(
     if (checks > 0) await pause();
     found = (await restoreInstance(stateDir, instance)) ? 0 : found + 1;
   }
-}
-
-function pathOf(stateDir: string): string {
-  return join(stateDir, "instance");
 }

@@ -16,7 +16,6 @@ import {
   type LockSight,
 } from "./lock.ts";
 import { readInstance, restoreInstance } from "./instance.ts";
-import { withReserve } from "./reserve.ts";
 
 /** How often a standby checks whether the leader is gone. */
 const pollMs = 250;
@@ -32,9 +31,11 @@ export function fileLeadership(stateDir: string): {
     async lead(options) {
       const acquire = async (expired?: LockSight): Promise<HeldLock> => {
         await mkdir(dirname(path), { recursive: true });
-        return await withReserve(stateDir, () =>
-          acquireLock(path, { ...usualLock, onLost: options.onLost, ...(expired === undefined ? {} : { expired }) }),
-        );
+        return await acquireLock(path, {
+          ...usualLock,
+          onLost: options.onLost,
+          ...(expired === undefined ? {} : { expired }),
+        });
       };
       const lock =
         options.standby === undefined ? await acquire() : await inTurn(stateDir, path, acquire, options.standby);

@@ -55,7 +55,7 @@ export async function openPublished(
     await directory.scan();
     isComplete = true;
   }
-  /** A slot's file may be missing: somebody deleted it, or a full disk has no room for it. */
+  /** A slot's file may be missing: somebody deleted it. */
   const hasEverySlot = ({ slotCount }: PublishedOperator): boolean =>
     isComplete && [...(opened.slots?.values() ?? [])].length >= slotCount;
   const operator = (): PublishedOperator | undefined => {

@@ -75,7 +75,6 @@ export const stateParts: readonly string[] = [
   "pulls",
   "registry.json",
   "requests",
-  "reserve",
   "run.json",
   "slots",
   "spool",

@@ -2,73 +2,78 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pino } from "pino";
 import { PublishedWriter } from "../../../src/operator/report/written.ts";
-import { PublisherDouble } from "../../doubles/state.ts";
+import { processKey } from "../../../src/api/process-ref.ts";
 import { custom, Site } from "../site.ts";
 
-test("an engine that ends while no status can be written is started again, and published once that is possible", async () => {
+const load = ["starting", "warming", "ready"];
+
+test("an engine that ends while no status can be written is started again once that is possible, and never before", async () => {
   await using site = await new Site().run({ a: custom() }, 70);
+  const served = structuredClone(site.publisher.slots.get("a"));
+  assert.ok(served !== undefined);
   site.publisher.isFull = true;
   site.runtime.kill("a");
+  // An engine that starts meanwhile gets another port: gateways may still send to the one that they read of.
+  site.source.save("b", custom());
   await site.advance(5);
-  assert.deepEqual(site.deeds("a"), ["start main", "clear main", "start main"]);
-  // A gateway must not send to what is gone: what cannot be replaced is taken away.
-  assert.equal(site.publisher.slots.has("a"), false);
-  assert.equal(site.log.filter((line) => line.includes("its status cannot be written")).length, 1);
-  site.runtime.kill("a");
-  await site.advance(5);
+  assert.deepEqual(site.deeds("a"), ["start main"]);
+  assert.deepEqual(site.publisher.slots.get("a"), served);
+  assert.equal(site.ports.holder(served.status.port ?? 0), "a/main");
+  assert.equal(site.log.filter((line) => line.includes("a: its status is not written: told to fail")).length, 1);
   site.publisher.isFull = false;
-  await site.after(2, "a", "ready");
-  const load = ["starting", "warming", "ready"];
-  assert.deepEqual(site.states("a"), [...load, "error", ...load, "error", ...load]);
-  assert.equal(site.log.filter((line) => line.includes("its status is written again")).length, 1);
+  await site.after(10, "a", "ready");
+  assert.deepEqual(site.deeds("a"), ["start main", "clear main", "start main"]);
+  assert.deepEqual(site.states("a"), [...load, "error", ...load]);
+  assert.equal(site.slot("a").status.restarts, 1);
+  assert.equal(site.log.filter((line) => line.includes("a: its status is written again")).length, 1);
 });
 
-test("a serving slot stays readable while no status can be written", async () => {
+test("an engine of several that ends while no status can be written keeps its port until gateways can read of the end", async () => {
+  await using site = await new Site().run({ a: custom({ replicas: 2 }) }, 70);
+  const processes = site
+    .slot("a")
+    .status.processes.map(({ port, ...each }) => [port, processKey({ ...each, slot: "a" })]);
+  assert.equal(processes.length, 2);
+  site.publisher.isFull = true;
+  site.runtime.kill("a", "main-1");
+  await site.advance(5);
+  const held = processes.map(([port, key]) => [key, site.ports.holder(Number(port))]);
+  for (const [key, holder] of held) assert.equal(holder, key);
+  site.publisher.isFull = false;
+  await site.advance(30);
+  assert.deepEqual([site.state("a"), site.slot("a").status.processes.length], ["ready", 2]);
+});
+
+test("no engine is stopped while gateways cannot be told, and a slot that serves stays readable", async () => {
   await using site = await new Site().run({ a: custom() }, 70);
   site.publisher.isFull = true;
+  await site.request("a", "unload");
   site.source.break("a");
   await site.advance(5);
   assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["ready", undefined]);
+  assert.deepEqual(site.deeds("a"), ["start main"]);
   site.publisher.isFull = false;
-  await site.advance(2);
-  assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["ready", "True/InvalidSpec"]);
+  await site.advance(5);
+  assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["offline", "True/InvalidSpec"]);
 });
 
-test("gateways read what they serve with where only a part of a status fits, and the rest once there is room", async () => {
+test("a status that somebody has deleted is told of with its place, be that a directory or the cluster, and written again", async () => {
   await using site = await new Site().run({ a: custom() }, 70);
-  const found = site.publisher.slots.get("a");
-  assert.ok(found !== undefined);
-  const slot = { ...found, file: "/etc/berth/slots/a.toml" };
-  // A disk of its own: the whole status follows its part under the same revision, which the site's checks forbid.
-  const publisher = new PublisherDouble();
-  const writer = new PublishedWriter(publisher, pino({ level: "silent" }));
-  const next = { ...slot, revision: slot.revision + 1, spec: { ...slot.spec, env: { PADDING: "x".repeat(9000) } } };
-  publisher.roomBytes = JSON.stringify(slot).length;
-  await writer.write(next, slot);
-  const { file: _file, ...expected } = next;
-  assert.deepEqual(publisher.slots.get("a"), {
-    ...expected,
-    spec: { ...next.spec, env: {} },
-    status: { ...next.status, decisions: {}, transitions: next.status.transitions.slice(-3) },
-  });
-  assert.equal(writer.isBehind("a"), true);
-  publisher.roomBytes = Infinity;
-  await writer.write(next, undefined);
-  assert.deepEqual(publisher.slots.get("a"), next);
-  assert.equal(writer.isBehind("a"), false);
-});
-
-test("state that was deleted is told of with its place, be that a directory or the cluster", () => {
-  const publisher = new PublisherDouble();
-  publisher.place = "the cluster";
-  publisher.missingSlots = () => ["a", "b"];
-  const writer = new PublishedWriter(publisher, pino({ level: "silent" }));
-  assert.deepEqual(writer.markDeleted(["a", "b"]), ["a", "b"]);
-  assert.deepEqual(
-    writer.problems().map(({ reason, message }) => `${reason}: ${message}`),
-    [
-      "StatusNotWritten: the status of a, b cannot be written in the cluster: it was deleted",
-      "StateDeleted: the state of 2 slots in the cluster was deleted while the operator runs, and is written again",
-    ],
-  );
+  site.publisher.place = "the cluster";
+  const writer = new PublishedWriter(site.publisher, pino({ level: "silent" }));
+  const slot = site.publisher.slots.get("a");
+  assert.ok(slot !== undefined);
+  site.publisher.missingSlots = () => ["a", "b"];
+  assert.deepEqual(writer.noteDeleted(["a", "b"]), ["a", "b"]);
+  assert.deepEqual(writer.problems(), [
+    {
+      reason: "StatusNotWritten",
+      message:
+        "the status of a, b is not written in the cluster: it was deleted; until it is, no engine of these slots is started or stopped",
+    },
+  ]);
+  writer.forget("b");
+  site.publisher.slots.delete("a");
+  assert.equal(await writer.write(slot), true);
+  assert.deepEqual(writer.problems(), []);
 });

@@ -89,44 +89,6 @@ describe("the finalizer of a Slot", { concurrency: true }, () => {
     });
   });
 
-  it("stays where its state is hidden after its deletion has begun: its engine may run", async () => {
-    const api = withSlot();
-    await using leading = await leader(api);
-    const { publisher } = leading.store;
-    await using inputs = await leading.store.inputs();
-    await publisher.writeSlot(published("a"));
-    beginDeletion(api);
-    await until("the deletion is seen", () => inputs.source.get("Slot", "a") === undefined);
-    await publisher.hideSlot("a");
-    assert.deepEqual(Object(api.get(slotPath)?.["status"])["conditions"] ?? [], []);
-    isKept(api);
-    await publisher.deleteSlot("a");
-    assert.deepEqual(finalizersOf(api), []);
-  });
-
-  it("stays for the operator after the one that hid it, which knows of the Slot and frees it after its engine's end", async () => {
-    const api = withSlot({}, { spec: { ...spec, stopSeconds: 7 } });
-    {
-      await using earlier = await leader(api);
-      await earlier.store.publisher.writeSlot(ready);
-      await earlier.store.publisher.hideSlot("a");
-    }
-    beginDeletion(api);
-    const checks = checksOf(api);
-    await using leading = await leader(api);
-    const { publisher } = leading.store;
-    const found = await publisher.readSlots();
-    assert.deepEqual(
-      found.map(({ name, spec: read }) => [name, read.stopSeconds]),
-      [["a", 7]],
-    );
-    const before = checks();
-    await until("two checks have passed", () => checks() >= before + 2);
-    isKept(api);
-    await publisher.deleteSlot("a");
-    assert.deepEqual(finalizersOf(api), []);
-  });
-
   it("goes where the deletion began before anything was published", async () => {
     const api = withSlot(ending);
     await using _leading = await leader(api);
@@ -148,7 +110,7 @@ describe("the finalizer of a Slot", { concurrency: true }, () => {
     isKept(api);
   });
 
-  it("stays where a new operator can only hide what its predecessor published of a Slot in deletion", async () => {
+  it("stays where a new operator cannot replace what its predecessor published of a Slot in deletion", async () => {
     const api = withSlot();
     {
       await using earlier = await leader(api);
@@ -162,7 +124,6 @@ describe("the finalizer of a Slot", { concurrency: true }, () => {
     const bearer = "b".repeat(40);
     const bearers = { bearerList: [{ role: "main", ordinal: 0, bearer } as const] };
     await assert.rejects(leading.store.publisher.writeSlot({ ...published("a", 2), ...bearers }), /forbidden/);
-    await leading.store.publisher.hideSlot("a");
     const before = checks();
     await until("two checks have passed", () => checks() >= before + 2);
     isKept(api);
@@ -205,22 +166,20 @@ describe("a Slot whose spec is broken", { concurrency: true }, () => {
   const broken = { model: { default: "m" }, idleSecond: 5 };
   const first = { uid: "first", generation: 1 };
 
-  for (const isHidden of [false, true])
-    it(`${isHidden ? "has no last valid spec where its status had to be hidden" : "runs by its last valid spec"}, also for the next operator`, async () => {
-      const api = withSlot(first);
-      {
-        await using leading = await leader(api);
-        await leading.store.publisher.writeSlot(published("a"));
-        if (isHidden) await leading.store.publisher.hideSlot("a");
-      }
-      api.put(slotPath, { ...api.get(slotPath), spec: broken });
-      await using next = await leader(api);
-      await using inputs = await next.store.inputs();
-      const found = inputs.source.get("Slot", "a");
-      assert.match(found?.diagnostics[0]?.message ?? "", /idleSecond/);
-      assert.equal(found?.spec?.model.default, isHidden ? undefined : "m");
-      if (!isHidden) assert.equal(found?.specHash, published("a").specHash);
-    });
+  it("runs by its last valid spec, also for the next operator", async () => {
+    const api = withSlot(first);
+    {
+      await using leading = await leader(api);
+      await leading.store.publisher.writeSlot(published("a"));
+    }
+    api.put(slotPath, { ...api.get(slotPath), spec: broken });
+    await using next = await leader(api);
+    await using inputs = await next.store.inputs();
+    const found = inputs.source.get("Slot", "a");
+    assert.match(found?.diagnostics[0]?.message ?? "", /idleSecond/);
+    assert.equal(found?.spec?.model.default, "m");
+    assert.equal(found?.specHash, published("a").specHash);
+  });
 
   it("has no last valid spec where it was never valid, also for the next operator", async () => {
     const api = withSlot(first);
