@@ -35,6 +35,8 @@ export function explainStart(
   }
   if (code === "ENOSPC" || code === "EDQUOT")
     return `no space left for ${path ?? stateDir}; make room there, or set SVC_STATE_DIR to a directory of another disk`;
+  if (code === "EEXIST" && path?.startsWith(`${stateDir}/`) === true)
+    return `${path} is a file, and Berth needs a directory there; move the file away`;
   if (error.name === "LockHeld") {
     if (error.message.startsWith("Lease "))
       return `another operator leads in this namespace: ${error.message}; each installation needs a namespace of its own`;

@@ -10,6 +10,7 @@ import { isReady } from "./coder.ts";
 
 const pipes = ["operator.lock", "operator.json", "registry.json", "demand/g.json", "auth/tokens/abcd1234.json"];
 const directories = ["slots/a.json", "requests/a.restart.json"];
+/** Reported by nobody: whoever reads the file judges a link. */
 const links = ["instance", "processes/a.main.json"];
 
 it("unexpected entries in the place of state files delay no command, and are moved aside at a start", async () => {
@@ -24,7 +25,6 @@ it("unexpected entries in the place of state files delay no command, and are mov
   for (const place of pipes) execFileSync("mkfifo", [join(stateDir, place)]);
   for (const place of directories) await mkdir(join(stateDir, place, "x"), { recursive: true });
   for (const place of links) await symlink("nowhere", join(stateDir, place));
-  await writeFile(join(stateDir, "logs"), "no directory");
   await writeFile(join(stateDir, "engines.lock.yaml"), "\0}{ nonsense");
   assert.deepEqual(await berthProcess(["token", "list"], berth.env), {
     code: 0,
@@ -37,10 +37,8 @@ it("unexpected entries in the place of state files delay no command, and are mov
   await using up = await startBerth({ env: berth.env });
   await until("the operator is ready", () => isReady(berth));
   const kinds = [
-    ...pipes.map((place) => [place, "a named pipe, and no file"]),
-    ...directories.map((place) => [place, "a directory, and no file"]),
-    ...links.map((place) => [place, "a link, and no file"]),
-    ["logs", "no directory"],
+    ...pipes.map((place) => [place, "a named pipe, not a file"]),
+    ...directories.map((place) => [place, "a directory, not a file"]),
   ];
   for (const [place, kind] of kinds)
     await until(`${place} is reported`, () => up.log().includes(`/state/${place} is ${kind}: it was moved to`));
@@ -48,6 +46,11 @@ it("unexpected entries in the place of state files delay no command, and are mov
     /engines\.lock\.yaml: .*: it was moved to \S+\/aside; the next pull of each image pins it again/.test(up.log()),
   );
   const aside = await readdir(join(stateDir, "aside"));
-  const all = [...kinds.map(([place = ""]) => place.replaceAll("/", ".")), "engines.lock.yaml"];
+  // A record that is a link is no record; a name that leads nowhere is made again.
+  const all = [
+    "processes.a.main.json",
+    ...kinds.map(([place = ""]) => place.replaceAll("/", ".")),
+    "engines.lock.yaml",
+  ];
   assert.deepEqual(aside.map((name) => name.replace(/^\d+-/, "")).toSorted(), all.toSorted());
 });

@@ -39,6 +39,10 @@ const cases = [
     failure: { code, path: "/mnt/models" },
     line: "the models directory /mnt/models cannot be made: its place cannot be written; make it, or set SVC_MODELS_DIR to another one",
   })),
+  {
+    failure: { code: "EEXIST", path: "/srv/my state/slots" },
+    line: "/srv/my state/slots is a file, and Berth needs a directory there; move the file away",
+  },
   ...["ENOSPC", "EDQUOT"].map((code) => ({
     failure: { code },
     line: "no space left for /srv/my state; make room there, or set SVC_STATE_DIR to a directory of another disk",

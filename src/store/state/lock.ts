@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { readFileSync, rmSync, statSync, utimesSync } from "node:fs";
+import { rmSync, statSync, utimesSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { link, rename, rm, stat, writeFile } from "node:fs/promises";
 import { temporaryFor } from "../../lib/atomic-file.ts";
@@ -11,6 +11,7 @@ import { parseJson } from "../../lib/json.ts";
 import { everySecond } from "../../lib/pulse.ts";
 import { isRecord } from "../../lib/record.ts";
 import { readText } from "../../lib/read-text.ts";
+import { readPlainText } from "../../lib/small-file.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 
 /** A live process holds the lock. */
@@ -151,7 +152,7 @@ function every(beatMs: number, task: () => void): Disposable {
 /** The present content of the lock; undefined without one. Reads two files, and waits for nothing. */
 export function lockSight(path: string): LockSight | undefined {
   try {
-    const text = readFileSync(path, "utf8");
+    const text = readPlainText(path);
     const { mtimeMs } = statSync(path);
     const holder = holderIn(text);
     if (holder === undefined || (!isForeign(holder) && !isAlive(holder))) {
@@ -251,7 +252,7 @@ function touched(path: string, own: string): boolean {
   const now = new Date();
   try {
     // Synchronous: a task on the thread pool costs ten times that.
-    if (readFileSync(path, "utf8") !== own) return false;
+    if (readPlainText(path) !== own) return false;
     utimesSync(path, now, now);
     return true;
   } catch (error) {

@@ -1,94 +1,46 @@
-import type { Stats } from "node:fs";
-import { lstat, readdir, rename, stat } from "node:fs/promises";
-import { join } from "node:path";
+import type { Dirent } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join, relative } from "node:path";
 import { setAside } from "../../lib/aside.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 
-/** Directories of the state; a link to a directory elsewhere may replace one. */
-const directories = [
-  "auth",
-  "auth/confirmed",
-  "auth/tokens",
-  "auth/used",
-  "demand",
-  "discovered",
-  "gateways",
-  "hardware",
-  "images",
-  "logs",
-  "processes",
-  "requests",
-  "requests/removals",
-  "slots",
-  "spool",
-  "upstreams",
-] as const;
-/** The directories that hold files alone, beside directories that are in the list themselves. */
-const flat = [
-  "auth",
-  "auth/confirmed",
-  "auth/tokens",
-  "demand",
-  "gateways",
-  "hardware",
-  "logs",
-  "processes",
-  "requests",
-  "requests/removals",
-  "slots",
-  "upstreams",
-];
-const files = /^(instance|operator\.json|run\.json|registry\.json|engines\.lock\.yaml|operator\.lock(\..*)?)$/;
+/** The names of Berth's files, in any directory of the state. */
+const files = /^instance$|\.(json|yaml|log(\.1)?|lock(\.[^.]+)?)$/;
+/** Directories that may be large, and whose files are a person's or another program's. */
+const foreign: readonly string[] = ["aside", "backups", "engines", "models"];
+/** State files lie at most two directories deep, as in `auth/tokens/`. */
+const maxDepth = 2;
 
 /**
- * Moves to `<state>/aside/` a wrong kind of file at the path of a state file or directory: a named pipe would block its
- * reader for ever, a directory cannot be replaced by a file, and a link leads elsewhere. Never rejects: `tell` gets a
+ * Moves to `<state>/aside/` each entry that has the name of a file and is a named pipe, a socket, a device or a directory: a
+ * pipe would block a program that opens it, and a directory cannot be replaced by a file. Never rejects: `report` gets a
  * line for each, and for one that could not be moved.
  */
 export async function clearOddFiles(stateDir: string, report: (line: string) => void): Promise<void> {
-  const clear = async (name: string, kind: string): Promise<void> => {
-    const path = join(stateDir, name);
-    try {
-      await setAside(stateDir, path, name.replaceAll("/", "."));
-      report(`${path} is ${kind}: it was moved to ${join(stateDir, "aside")}`);
-    } catch (error) {
-      report(`${path} is ${kind}, and could not be moved away: ${errorMessage(error)}`);
-    }
-  };
-  const aside = join(stateDir, "aside");
-  if (await isOtherThanDirectory(aside)) await rename(aside, `${aside}.${Date.now()}`).catch(() => undefined);
-  for (const name of directories)
-    if (await isOtherThanDirectory(join(stateDir, name))) await clear(name, "no directory");
-  for (const name of await namesIn(stateDir)) {
-    if (!files.test(name)) continue;
-    const kind = kindOf(await lstat(join(stateDir, name)).catch(() => undefined));
-    // The pins of images may be a link into a person's repository.
-    const isPins = name === "engines.lock.yaml" && (await stat(join(stateDir, name)).catch(() => undefined))?.isFile();
-    if (kind !== undefined && isPins !== true) await clear(name, kind);
-  }
-  for (const directory of flat) {
-    for (const name of await namesIn(join(stateDir, directory))) {
-      const path = `${directory}/${name}`;
-      if (name.startsWith(".") || directories.some((each) => each === path)) continue;
-      const kind = kindOf(await lstat(join(stateDir, path)).catch(() => undefined));
+  await clearIn(stateDir, 0);
+
+  async function clearIn(directory: string, depth: number): Promise<void> {
+    for (const entry of await readdir(directory, { withFileTypes: true }).catch(() => [])) {
+      const path = join(directory, entry.name);
+      const kind = files.test(entry.name) ? oddKindOf(entry) : undefined;
       if (kind !== undefined) await clear(path, kind);
+      else if (entry.isDirectory() && depth < maxDepth && !foreign.includes(entry.name)) await clearIn(path, depth + 1);
+    }
+  }
+  async function clear(path: string, kind: string): Promise<void> {
+    try {
+      await setAside(stateDir, path, relative(stateDir, path).replaceAll("/", "."));
+      report(`${path} is ${kind}, not a file: it was moved to ${join(stateDir, "aside")}`);
+    } catch (error) {
+      report(`${path} is ${kind}, not a file, and could not be moved away: ${errorMessage(error)}`);
     }
   }
 }
 
-async function isOtherThanDirectory(path: string): Promise<boolean> {
-  const isThere = (await lstat(path).catch(() => undefined)) !== undefined;
-  return isThere && (await stat(path).catch(() => undefined))?.isDirectory() !== true;
-}
-
-/** Undefined for a plain file, and for a missing one. */
-function kindOf(status: Stats | undefined): string | undefined {
-  if (status === undefined || status.isFile()) return undefined;
-  if (status.isDirectory()) return "a directory, and no file";
-  if (status.isFIFO()) return "a named pipe, and no file";
-  return status.isSymbolicLink() ? "a link, and no file" : "no plain file";
-}
-
-async function namesIn(directory: string): Promise<readonly string[]> {
-  return await readdir(directory).catch(() => []);
+/** Undefined for a plain file, and for a link: whoever reads or replaces the file judges a link. */
+function oddKindOf(entry: Dirent): string | undefined {
+  if (entry.isDirectory()) return "a directory";
+  if (entry.isFIFO()) return "a named pipe";
+  if (entry.isSocket()) return "a socket";
+  return entry.isCharacterDevice() || entry.isBlockDevice() ? "a device" : undefined;
 }

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { it } from "node:test";
 import { EngineLockFile } from "../../../src/store/state/engine-images.ts";
@@ -10,7 +12,6 @@ import { tempDir } from "../../support/temp-dir.ts";
 const oddities = {
   "a named pipe": async (path) => void execFileSync("mkfifo", [path]),
   "a directory": async (path) => await mkdir(path),
-  "a link": async (path) => await symlink("nowhere", path),
 } satisfies Record<string, (path: string) => Promise<void>>;
 
 const places = [
@@ -27,6 +28,7 @@ const places = [
   "hardware/found.json",
   "auth/mode.json",
   "auth/tokens/abcd1234.json",
+  "logs/a.main.log",
 ];
 
 /** Clears the directory, and returns the reports and what is aside by now. */
@@ -45,17 +47,20 @@ for (const [kind, make] of Object.entries(oddities))
       await make(join(directory.path, place));
     }
     assert.deepEqual(await cleared(directory.path), {
-      told: places.map((place) => `DIR/${place} is ${kind}, and no file: it was moved to DIR/aside`).toSorted(),
+      told: places.map((place) => `DIR/${place} is ${kind}, not a file: it was moved to DIR/aside`).toSorted(),
       aside: places.map((place) => place.replaceAll("/", ".")).toSorted(),
     });
   });
 
-it("a file in the place of a directory is moved aside too, also in the place of that for what is aside", async () => {
+it("a socket is moved aside too, and a pipe that has no name of a state file stays where it is", async () => {
   await using directory = await tempDir();
-  const names = ["demand", "logs", "processes", "requests", "slots"];
-  for (const name of ["aside", ...names]) await writeFile(join(directory.path, name), "");
-  const told = names.map((name) => `DIR/${name} is no directory: it was moved to DIR/aside`);
-  assert.deepEqual(await cleared(directory.path), { told, aside: names });
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(join(directory.path, "run.json"), resolve));
+  execFileSync("mkfifo", [join(directory.path, "mine")]);
+  const told = ["DIR/run.json is a socket, not a file: it was moved to DIR/aside"];
+  assert.deepEqual(await cleared(directory.path), { told, aside: ["run.json"] });
+  assert.ok(existsSync(join(directory.path, "mine")));
+  await new Promise((resolve) => server.close(resolve));
 });
 
 it("files, and pins of images that are a link to a file, stay", async () => {
