@@ -100,7 +100,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     }),
   );
   const traces = stack.use(await openTraces(config, { version, instance: gateway, log }));
-  const { published, openUpstreams, discovered, tokens, manifests } = store;
+  const { published, openUpstreams, discovered, tokens } = store;
   // No await from here to the last of the following statements: providers answer and operators publish at any time.
   const budget = new BufferBudget(config.bufferLimit);
   const upstreams = stack.use(
@@ -242,7 +242,6 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       groups: store.groups,
       pulls: store.pulls,
       modelTasks: store.modelTasks,
-      manifests,
       openUpstreams,
       writer: store.writer,
       gate,

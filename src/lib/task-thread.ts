@@ -5,12 +5,11 @@ import { Serial } from "./serial.ts";
 const startMs = 60_000;
 
 /**
- * A task was not done: too many tasks wait or no thread started (`busy`), the task exceeded its time limit (`late`), or
- * its thread ended (`ended`).
+ * A task was not done: too many tasks wait or no thread started (`busy`), or its thread ended (`ended`).
  */
 export class TaskNotDone extends Error {
   override readonly name = "TaskNotDone";
-  readonly reason: "busy" | "late" | "ended";
+  readonly reason: "busy" | "ended";
 
   constructor(reason: TaskNotDone["reason"], options?: ErrorOptions) {
     super(`the task was not done: ${reason}`, options);
@@ -31,11 +30,6 @@ export interface TaskThreadOptions {
    * clone.
    */
   readonly module: URL;
-  /**
-   * The time limit of one task; its thread is ended then. The start of the thread does not count: on a busy machine it
-   * takes longer than most tasks. Absent: none.
-   */
-  readonly limitMs?: number;
   /** A thread without a task ends after this time, and releases its memory. */
   readonly idleMs: number;
   /** How many tasks may wait or run; absent: any number. */
@@ -98,13 +92,11 @@ export class TaskThread implements AsyncDisposable {
     worker.ref();
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const ended = (cause?: unknown): void => reject(new TaskNotDone("ended", { cause }));
-    const { limitMs } = this.#options;
-    let timer: NodeJS.Timeout | undefined = setTimeout(() => reject(new TaskNotDone("busy")), startMs);
+    const timer = setTimeout(() => reject(new TaskNotDone("busy")), startMs);
     worker.once("error", ended).once("exit", ended);
     try {
       await Promise.race([thread.ready, promise]);
       clearTimeout(timer);
-      timer = limitMs === undefined ? undefined : setTimeout(() => reject(new TaskNotDone("late")), limitMs);
       worker.once("message", resolve);
       worker.postMessage(question, []);
       return await promise;

@@ -3,8 +3,7 @@ import type { EngineLock } from "../api/engine-images.ts";
 import type { WrittenFormat } from "../api/state-format.ts";
 import type { PublishedOperator, PublishedRegistry, PublishedSlot } from "../api/status.ts";
 import type { TokenStore } from "./auth/tokens.ts";
-import type { ManifestThread } from "./files/thread/manifest-thread.ts";
-import type { AsyncManifestWriter } from "./files/writer.ts";
+import type { ManifestWriter } from "./files/writer.ts";
 import type { FileOwner } from "./state/context-directory.ts";
 import type { ContextFiles } from "./state/context-files.ts";
 import type { ConversationThread } from "./state/conversation-thread.ts";
@@ -97,8 +96,7 @@ export interface GatewayStore extends AsyncDisposable {
   readonly conversations: ConversationThread;
   /** Records whether authentication is on in this gateway, for commands that create tokens later. */
   noteAuthMode(isEnabled: boolean): Promise<void>;
-  readonly manifests: ManifestThread;
-  readonly writer: AsyncManifestWriter;
+  readonly writer: ManifestWriter;
 }
 
 export type StoreConfig = Pick<Config, "store" | "stateDir" | "configDir" | "readOnly">;

@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { TaskThread, type TaskThreadOptions } from "../../src/lib/task-thread.ts";
-import { until } from "../support/until.ts";
 
-/** Answers with what it was sent; `spin` never ends, `grow` takes all memory, `throw` breaks the thread. */
+/** Answers with what it was sent; `grow` takes all memory, `throw` breaks the thread. */
 const source = `
   import { parentPort, threadId } from "node:worker_threads";
   parentPort.on("message", (text) => {
-    if (text === "spin") for (;;);
     if (text === "grow") for (const all = []; ; ) all.push(new Array(1e6).fill(text));
     if (text === "throw") throw new Error("broken");
     parentPort.postMessage(text === "thread" ? threadId : text);
@@ -19,7 +17,6 @@ const moduleOf = (text: string): URL => new URL(`data:text/javascript,${encodeUR
 function thread(options: Partial<TaskThreadOptions> = {}): TaskThread {
   return new TaskThread({
     module: moduleOf(source),
-    limitMs: 60_000,
     idleMs: 60_000,
     most: 3,
     limits: { maxOldGenerationSizeMb: 64 },
@@ -34,23 +31,6 @@ describe("a thread for tasks", { concurrency: true }, () => {
     await assert.rejects(tasks.call("d"), { name: "TaskNotDone", reason: "busy" });
     assert.deepEqual(await Promise.all(asked), ["a", "b", "c"]);
     assert.equal(await tasks.call("d"), "d");
-  });
-
-  it("ends a task at its time limit, and runs the next task on another thread", async () => {
-    await using tasks = thread({ limitMs: 400 });
-    const late = tasks.call("spin");
-    await assert.rejects(late, { name: "TaskNotDone", reason: "late" });
-    // Each try has the limit too, in which a busy machine may start no thread.
-    assert.equal(await until("the next is done", () => tasks.call<string>("next")), "next");
-  });
-
-  it("does not count the time in which its thread starts, however busy the machine is", async () => {
-    const slow = `Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800);\n`;
-    await using tasks = thread({
-      limitMs: 400,
-      module: moduleOf(source.replace("parentPort.on", `${slow}parentPort.on`)),
-    });
-    assert.equal(await until("it is answered", () => tasks.call<string>("next")), "next");
   });
 
   it("outlives what takes all memory or breaks", async () => {

@@ -9,7 +9,7 @@ import {
   tokenListSchema,
 } from "../token.ts";
 import { slotNameSchema } from "../names.ts";
-import { manifestBody } from "./parts.ts";
+import { manifestBody, manifestBodyBytes } from "./parts.ts";
 import type { RouteShape } from "./shape.ts";
 import * as view from "./views.ts";
 
@@ -31,6 +31,7 @@ export const adminRoutes = {
     tag: "upstreams",
     summary: "Writes a provider's manifest",
     body: manifestBody,
+    bodyLimitBytes: manifestBodyBytes,
     manifest: "Upstream",
     answers: { 201: z.strictObject({ name: z.string() }), 202: z.strictObject({ name: z.string() }) },
   },
@@ -67,6 +68,7 @@ export const adminRoutes = {
     tag: "config",
     summary: "Problems of the configuration directory, or of the manifests in the body",
     body: z.strictObject({ files: z.record(z.string(), z.string()) }).optional(),
+    bodyLimitBytes: manifestBodyBytes,
     answers: { 200: view.diagnosticsSchema },
   },
   listTokens: {

@@ -4,7 +4,7 @@ import { groupMemberStates } from "../group-status.ts";
 import { longestLoanSeconds } from "../longest-loan.ts";
 import { slotGroupSpecSchema } from "../slot-group.ts";
 import { slotNameSchema } from "../names.ts";
-import { manifestBody } from "./parts.ts";
+import { manifestBody, manifestBodyBytes } from "./parts.ts";
 import type { RouteShape } from "./shape.ts";
 import { listOf } from "./views.ts";
 
@@ -83,6 +83,7 @@ export const groupRoutes = {
     tag: "groups",
     summary: "Writes a group's manifest",
     body: manifestBody,
+    bodyLimitBytes: manifestBodyBytes,
     manifest: "SlotGroup",
     answers: { 201: z.strictObject({ name: z.string() }), 202: z.strictObject({ name: z.string() }) },
   },

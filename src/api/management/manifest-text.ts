@@ -2,7 +2,7 @@ import { z } from "zod";
 
 /** A manifest as its file has it. */
 export const manifestTextSchema = z.strictObject({
-  text: z.string().max(1024 ** 2),
+  text: z.string(),
   hash: z.string().describe("SHA-256 of the text that it replaces, as it was read"),
 });
 export const manifestViewSchema = z.strictObject({

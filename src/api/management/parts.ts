@@ -14,4 +14,7 @@ export const flag = z
 /** A flat spec, or a whole manifest; the spec's own schema checks the fields. */
 export const manifestBody = z.record(z.string(), z.json());
 
+/** The largest body that carries manifests: what a request makes a gateway parse must not block other requests for long. */
+export const manifestBodyBytes = 128 * 1024;
+
 export const labelsSchema = z.record(z.string(), z.string());

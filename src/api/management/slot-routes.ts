@@ -2,7 +2,7 @@ import { z } from "zod";
 import { modelRefSchema, slotNameSchema } from "../names.ts";
 import { benchmarkBody } from "./benchmark-view.ts";
 import { manifestTextSchema, manifestViewSchema } from "./manifest-text.ts";
-import { flag, manifestBody, waitQuery } from "./parts.ts";
+import { flag, manifestBody, manifestBodyBytes, waitQuery } from "./parts.ts";
 import type { RouteShape } from "./shape.ts";
 import * as view from "./views.ts";
 
@@ -52,6 +52,7 @@ export const slotRoutes = {
     summary: "Writes a new manifest",
     query: waitQuery,
     body: manifestBody,
+    bodyLimitBytes: manifestBodyBytes,
     manifest: "Slot",
     answers: { 201: view.slotDetailSchema },
   },
@@ -64,6 +65,7 @@ export const slotRoutes = {
     summary: "Gives the manifest this content, keeping its comments and order",
     query: waitQuery,
     body: manifestBody,
+    bodyLimitBytes: manifestBodyBytes,
     manifest: "Slot",
     answers: { 201: view.slotDetailSchema, 202: view.slotDetailSchema },
   },
@@ -94,6 +96,7 @@ export const slotRoutes = {
     summary: "Gives that file another text, unless it was changed since `hash`",
     query: waitQuery,
     body: manifestTextSchema,
+    bodyLimitBytes: manifestBodyBytes,
     answers: { 202: view.slotDetailSchema },
   },
   planSlot: {

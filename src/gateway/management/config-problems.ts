@@ -1,11 +1,15 @@
 import { relative } from "node:path";
 import { slotRefusal } from "../../models/fit/slot-fit.ts";
+import type { DeclaredSlot } from "../../store/files/declared-slots.ts";
 import type { Diagnostic } from "../../store/store.ts";
 import type { ManagementContext } from "./context.ts";
 import { emptiedDirectories } from "./emptied-directories.ts";
 import { fitFacts } from "./slot-fit.ts";
 
 type Problem = Omit<Diagnostic, "reason"> & { readonly reason: string };
+
+/** A person reads no more of them. */
+const mostProblems = 1000;
 
 interface DiagnosticView {
   reason: string;
@@ -21,21 +25,20 @@ export async function configProblems(
   context: ManagementContext,
   files: Readonly<Record<string, string>> | undefined,
 ): Promise<DiagnosticView[]> {
-  const { manifests, config } = context;
-  const { configDir } = config;
-  const found = await (files === undefined ? manifests.validateDirectory(configDir) : manifests.validateFiles(files));
+  const { configDir } = context.config;
+  const { validateDirectory, validateTexts } = await import("../../store/files/validate.ts");
+  const found = files === undefined ? await validateDirectory(configDir) : validateTexts(files);
   const emptied = files === undefined ? emptiedDirectories(context) : [];
-  const problems: Problem[] = [...found, ...emptied, ...(await unfitSlots(context, files ?? configDir))];
+  const { slotsInDirectory, slotsInTexts } = await import("../../store/files/declared-slots.ts");
+  const slots = files === undefined ? await slotsInDirectory(configDir) : slotsInTexts(files);
+  const problems: Problem[] = [...found.slice(0, mostProblems), ...emptied, ...(await unfitSlots(context, slots))];
   return problems.map((each) => diagnosticView(each, files === undefined ? configDir : undefined));
 }
 
-async function unfitSlots(
-  context: ManagementContext,
-  from: Parameters<ManagementContext["manifests"]["slotsIn"]>[0],
-): Promise<Problem[]> {
+async function unfitSlots(context: ManagementContext, slots: readonly DeclaredSlot[]): Promise<Problem[]> {
   const facts = fitFacts(context);
   const problems: Problem[] = [];
-  for (const { name, spec, ...place } of await context.manifests.slotsIn(from)) {
+  for (const { name, spec, ...place } of slots) {
     const refusal = await slotRefusal(name, spec, facts);
     if (refusal === undefined) continue;
     const message = `${refusal.subject} ${refusal.message}`;

@@ -16,8 +16,7 @@ import type { ModelTaskStore } from "../../store/state/model-tasks.ts";
 import type { OpenUpstreams } from "../../store/state/open-upstreams.ts";
 import type { OperatorLiveness, RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/auth/tokens.ts";
-import type { ManifestThread } from "../../store/files/thread/manifest-thread.ts";
-import type { AsyncManifestWriter } from "../../store/files/writer.ts";
+import type { ManifestWriter } from "../../store/files/writer.ts";
 import type { Admission } from "../slots/admission.ts";
 import type { Gate } from "../auth/gate.ts";
 import type { Drawings } from "../media/images/drawings.ts";
@@ -56,9 +55,7 @@ export interface ManagementContext {
   readonly hardware: Pick<HardwareStore, "found" | "pending" | "requestProbe" | "watch">;
   readonly readings: Pick<MachineReadings, "latest" | "now"> | undefined;
   readonly catalog: () => Promise<readonly CatalogEntry[]>;
-  readonly writer: AsyncManifestWriter;
-  /** Parses texts of clients, which may take long. */
-  readonly manifests: Pick<ManifestThread, "validateFiles" | "validateDirectory" | "slotsIn">;
+  readonly writer: ManifestWriter;
   readonly conversations: ConversationThread;
   readonly gate: Gate;
   readonly tokens: Pick<TokenStore, "list" | "create" | "revoke">;

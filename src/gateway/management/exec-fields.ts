@@ -3,7 +3,7 @@ import { directoryOfKind, type Kind } from "../../api/names.ts";
 import { reaching, type Reaching } from "../../api/reach.ts";
 import { isInnerHost } from "../../lib/inner-addresses.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
-import type { AsyncManifestWriter, ManifestChange, Written } from "../../store/files/writer.ts";
+import type { ManifestWriter, ManifestChange, Written } from "../../store/files/writer.ts";
 
 type Spec = Readonly<Record<string, unknown>>;
 
@@ -15,7 +15,7 @@ const tries = 5;
  * in force. `before`: its spec, complete where it is valid; `file` is where it is or will be. Rejects as `judge` does.
  */
 export async function writeJudged(
-  writer: AsyncManifestWriter,
+  writer: ManifestWriter,
   kind: Kind,
   name: string,
   change: ManifestChange,

@@ -1,4 +1,5 @@
 import { parse, relative } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { ApiError } from "../../api/errors.ts";
 import { directoryOfKind, type Kind } from "../../api/names.ts";
 import { errorCode } from "../../lib/error-code.ts";
@@ -35,6 +36,8 @@ export async function findPlace(configDir: string, kind: Kind, name: string): Pr
       const message = `${relative(configDir, file)} is too large for a manifest: change it by hand`;
       throw new ApiError("config.invalid", { message });
     }
+    // A gateway reads them between its requests.
+    await setImmediate();
     let text: string;
     try {
       text = readManifestText(file);

@@ -1,8 +1,7 @@
 import { resourceKey } from "../../api/resource-status.ts";
 import { isDeepStrictEqual } from "node:util";
 import { slotNameSchema, type Kind } from "../../api/names.ts";
-import { describePlace, placeOfField } from "./field-place.ts";
-import type { TextPosition } from "./text-position.ts";
+import { describePlace } from "./field-place.ts";
 import type { Declaration } from "./manifest.ts";
 import { notASlotName } from "../judged-spec.ts";
 import type { Origin } from "../origin.ts";
@@ -137,9 +136,9 @@ export class DeclaredFiles {
       .filter((declaration) => declaration !== incumbent)
       .map((declaration): Diagnostic => {
         const { file, kind, name } = declaration;
-        const place = describePlace(incumbent.file, this.#placeOf(incumbent));
+        const place = describePlace(incumbent.file, incumbent.at);
         const message = `${kind} ${name} is already defined at ${place}, which stays in force; change or delete one of the two`;
-        return { reason: "DuplicateResource", file, ...this.#placeOf(declaration), message };
+        return { reason: "DuplicateResource", file, ...declaration.at, message };
       });
     const lastGood = before?.spec;
     const spec = incumbent.spec ?? lastGood;
@@ -157,15 +156,6 @@ export class DeclaredFiles {
       since: before?.since ?? this.#now(),
       diagnostics: [...incumbent.diagnostics, ...duplicates],
     };
-  }
-
-  /** The place of the name in the file; undefined when it is not known (yet). */
-  #placeOf(declaration: Declaration): TextPosition | undefined {
-    const entry = this.#files.get(declaration.file);
-    const index = entry?.declarations.indexOf(declaration) ?? -1;
-    return entry?.text === undefined || index < 0
-      ? undefined
-      : placeOfField(declaration.file, entry.text, index, "name");
   }
 
   #claim({ kind, name, file }: Declaration): string {

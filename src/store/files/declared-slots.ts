@@ -1,5 +1,7 @@
+import { setImmediate } from "node:timers/promises";
 import { directoryOfKind } from "../../api/names.ts";
 import type { SlotSpec } from "../../api/slot.ts";
+import { parseDocuments } from "./documents.ts";
 import { placeOfField } from "./field-place.ts";
 import { listManifests } from "./listing.ts";
 import { manifestTextOrNothing } from "./manifest-text.ts";
@@ -15,14 +17,14 @@ export interface DeclaredSlot extends Partial<TextPosition> {
 
 /** The slots that texts declare, by file name; without those whose manifest is wrong. */
 export function slotsInTexts(files: Readonly<Record<string, string>>): readonly DeclaredSlot[] {
-  return Object.entries(files).flatMap(([file, text]) =>
-    readManifests(file, text).flatMap((declaration, index): DeclaredSlot[] => {
-      const { name, spec } = declaration;
+  return Object.entries(files).flatMap(([file, text]) => {
+    const parsed = parseDocuments(file, text);
+    const documents = "documents" in parsed ? parsed.documents : [];
+    return readManifests(file, text).flatMap(({ name, spec, at }, index): DeclaredSlot[] => {
       if (!isSlot(spec)) return [];
-      const place = placeOfField(file, text, index, ["model", "default"]) ?? placeOfField(file, text, index, "name");
-      return [{ name, file, spec, ...place }];
-    }),
-  );
+      return [{ name, file, spec, ...(placeOfField(documents[index], ["model", "default"]) ?? at) }];
+    });
+  });
 }
 
 /** The same of a configuration directory. A file that is not read is left out. */
@@ -30,6 +32,8 @@ export async function slotsInDirectory(configDir: string): Promise<readonly Decl
   const { files } = await listManifests(configDir, [directoryOfKind.Slot]);
   const slots: DeclaredSlot[] = [];
   for (const file of files.keys()) {
+    // A gateway reads them between its requests.
+    await setImmediate();
     const text = manifestTextOrNothing(file);
     if (text !== undefined) slots.push(...slotsInTexts({ [file]: text }));
   }

@@ -21,39 +21,39 @@ export type ParseResult = { readonly documents: readonly ParsedDocument[] } | { 
 /** Parses a manifest file's text by its ending. Never throws for any text. */
 export function parseDocuments(file: string, text: string): ParseResult {
   if (text.trim() === "") return { problem: { line: 1, column: 1, message: "the file is empty" } };
-  const excess = excessOf(text);
-  if (excess !== undefined) return { problem: { line: 1, column: 1, message: excess } };
+  const excess = limits.find(
+    ({ most, pattern }) => text.length > most && !text.matchAll(pattern).drop(most).next().done,
+  );
+  if (excess !== undefined)
+    return { problem: { line: 1, column: 1, message: `it holds more than ${excess.most} ${excess.of}` } };
   // A byte order mark is no column, and the TOML parser with positions does not accept it.
   const plain = text.replace(/^\uFEFF/, "");
   return file.endsWith(".toml") ? tomlDocument(plain) : yamlDocuments(plain);
 }
 
-/** A large manifest has a few thousand. Parsers allocate a hundred times the size of each. */
-const mostMarks = 20_000;
-const marks: ReadonlySet<string> = new Set("\n\r,:.?%\"'[]{}");
-/** Below the parsers' own limits. */
-const mostDepth = 5000;
+/**
+ * Limits of a text beside its size, since the parsers limit nesting (TOML) and the size that aliases expand to (YAML) but
+ * not their own time, which grows with the square of these. A manifest of 100 slots holds fewer.
+ */
+const limits = [
+  { most: 20_000, of: "line ends and punctuation marks", pattern: /[^\p{L}\p{M}\p{N}_ ]/gu },
+  { most: 500, of: "aliases", pattern: /(?<![^\s[\]{},:?-])\*(?=[^\s[\]{},])/g },
+];
+/** As for a body of the API. Functions that walk a value recursively must not exhaust the stack. */
+const mostDepth = 64;
+const tooDeep = { problem: { line: 1, column: 1, message: `it is nested more than ${mostDepth} deep` } } as const;
 
-/** Counted before parsing, in quoted texts too, since no manifest has that many there. */
-function excessOf(text: string): string | undefined {
-  if (text.length <= mostDepth) return undefined;
-  let count = 0;
-  let depth = 0;
-  for (let at = 0; at < text.length; at += 1) {
-    const letter = text[at] ?? "";
-    // A dash is a mark before a space: `- - - x` is a list in a list in a list.
-    if (marks.has(letter) || (letter === "-" && (text[at + 1] ?? " ") <= " ")) count += 1;
-    if (letter === "[" || letter === "{") depth += 1;
-    else if (letter === "]" || letter === "}") depth -= 1;
-    if (depth > mostDepth) return "it is nested too deeply";
-  }
-  return count > mostMarks ? `it holds more than ${mostMarks} line ends and punctuation marks` : undefined;
+function isNestedDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isNestedDeeper(inner, levels - 1));
 }
 
 function tomlDocument(text: string): ParseResult {
   let value: unknown;
   try {
-    value = fromToml(parseToml(text));
+    const parsed = parseToml(text, { maxDepth: mostDepth });
+    if (isNestedDeeper(parsed, mostDepth)) return tooDeep;
+    value = fromToml(parsed);
   } catch (error) {
     return { problem: tomlProblem(error, text) };
   }
@@ -63,6 +63,7 @@ function tomlDocument(text: string): ParseResult {
       {
         value,
         place(path) {
+          if (path.length === 0) return { line: 1, column: 1 };
           places ??= tomlPlaces(text);
           return deepest(places, path);
         },
@@ -108,18 +109,16 @@ function tomlPlaces(text: string): Map<string, TextPosition> {
   return places;
 }
 
-/** More than a person writes; the parser's time grows with their square. */
-const mostAnchors = 500;
 const mostDocuments = 1000;
 
 function yamlDocuments(text: string): ParseResult {
-  const anchors = text.matchAll(/(?<![^\s[\]{},:?-])[&*!](?=[^\s[\]{},])/g);
-  if (anchors.drop(mostAnchors).next().done !== true) {
-    return { problem: { line: 1, column: 1, message: `it holds more than ${mostAnchors} anchors, aliases and tags` } };
-  }
   const lines = new LineCounter();
   // The parser's own check for duplicate keys compares each with each.
-  const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, { lineCounter: lines, uniqueKeys: false });
+  const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, {
+    lineCounter: lines,
+    uniqueKeys: false,
+    prettyErrors: false,
+  });
   const documents: ParsedDocument[] = [];
   for (const document of parsed) {
     const [error] = document.errors;
@@ -143,6 +142,7 @@ function yamlDocuments(text: string): ParseResult {
       const { line, col } = lines.linePos(at ?? 0);
       return { problem: { line, column: col, message } };
     }
+    if (isNestedDeeper(value, mostDepth)) return tooDeep;
     // An empty document between two separators declares nothing.
     if (value === null || value === undefined) continue;
     if (documents.length >= mostDocuments) {
@@ -157,10 +157,12 @@ function yamlDocuments(text: string): ParseResult {
 /** The offset of the first alias without an anchor before it. */
 function lostAlias(document: Document.Parsed): number | undefined {
   let at: number | undefined;
+  const anchors = new Set<string | undefined>();
   visit(document, {
-    Alias(_key, alias) {
-      if (alias.resolve(document) !== undefined) return undefined;
-      at = alias.range?.[0];
+    Node: (_key, node) => void anchors.add("anchor" in node ? node.anchor : undefined),
+    Alias(_key, { source, range }) {
+      if (anchors.has(source)) return undefined;
+      at = range?.[0];
       return visit.BREAK;
     },
   });

@@ -33,5 +33,8 @@ export function readFileEntry(
   const before = known?.declarations ?? [];
   if (!isUnparsed || before.length === 0) return { text, declarations };
   const diagnostics = only?.diagnostics ?? [];
-  return { text, declarations: before.map((declaration) => ({ ...declaration, spec: undefined, diagnostics })) };
+  return {
+    text,
+    declarations: before.map((declaration) => ({ ...declaration, spec: undefined, at: undefined, diagnostics })),
+  };
 }

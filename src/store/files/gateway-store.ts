@@ -13,9 +13,11 @@ import { openPullStore } from "../state/pulls.ts";
 import { clearOddFiles } from "../state/odd-files.ts";
 import { OpenUpstreams } from "../state/open-upstreams.ts";
 import { openPublished } from "../state/published.ts";
+import { removalRecorder } from "../state/removals.ts";
 import { openRequestStore } from "../state/requests.ts";
 import type { GatewayStore, GatewayStoreOptions, StoreConfig } from "../opened-store.ts";
-import { ManifestThread } from "./thread/manifest-thread.ts";
+import type { ManifestWriterOptions } from "./manifest-writer.ts";
+import type { ManifestWriter } from "./writer.ts";
 
 /** The store of a gateway. */
 export async function openGatewayStore(config: StoreConfig, options: GatewayStoreOptions): Promise<GatewayStore> {
@@ -28,7 +30,6 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
   const published = stack.use(await openPublished(stateDir, { onUnknown }));
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: onDiscoveredError }));
   const tokens = stack.use(new TokenStore(stateDir));
-  const manifests = stack.use(new ManifestThread());
   const conversations = stack.use(new ConversationThread(stateDir));
   const requests = stack.use(await openRequestStore(stateDir));
   const hardware = stack.use(await openHardwareStore(documentsInFiles(stateDir)));
@@ -50,8 +51,25 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
     tokens,
     conversations,
     noteAuthMode: (isEnabled) => noteAuthMode(stateDir, isEnabled),
-    manifests,
-    writer: manifests.writer({ configDir, stateDir, isReadOnly: config.readOnly }),
+    writer: manifestWriter({ configDir, isReadOnly: config.readOnly, removals: removalRecorder(stateDir) }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Loads the writer and its parsers at the first use: most gateways never need them. */
+function manifestWriter(options: ManifestWriterOptions): ManifestWriter {
+  let opened: Promise<ManifestWriter> | undefined;
+  const writer = (): Promise<ManifestWriter> =>
+    (opened ??= import("./manifest-writer.ts").then(({ openManifestWriter }) => openManifestWriter(options)));
+  return {
+    readOnlyReason: async () => await (await writer()).readOnlyReason(),
+    create: async (...given) => await (await writer()).create(...given),
+    replace: async (...given) => await (await writer()).replace(...given),
+    set: async (...given) => await (await writer()).set(...given),
+    specHash: async (...given) => await (await writer()).specHash(...given),
+    source: async (...given) => await (await writer()).source(...given),
+    specOf: async (...given) => await (await writer()).specOf(...given),
+    writeSource: async (...given) => await (await writer()).writeSource(...given),
+    remove: async (...given) => await (await writer()).remove(...given),
   };
 }

@@ -16,7 +16,7 @@ import { yamlText } from "../edit/yaml-text.ts";
 import { manifestLimitBytes } from "./manifest-limit.ts";
 import { readManifests, type Declaration } from "./manifest.ts";
 import type { RemovalRecorder } from "../state/removals.ts";
-import type { ManifestChange, ManifestWriter } from "./writer.ts";
+import type { ManifestChange, ManifestWriter, Written } from "./writer.ts";
 
 export interface ManifestWriterOptions {
   readonly configDir: string;
@@ -55,7 +55,7 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
         throw isDenied ? readOnly("the configuration is not writable", error) : error;
       }
     });
-  const create = async (kind: Kind, name: string, { spec, labels }: ManifestChange): Promise<string> => {
+  const create = async (kind: Kind, name: string, { spec, labels }: ManifestChange): Promise<Written> => {
     const directory = join(configDir, directoryOfKind[kind]);
     const content = { ...spec, ...(labels === undefined || Object.keys(labels).length === 0 ? {} : { labels }) };
     const isToml = beyondToml(content) === undefined;
@@ -69,25 +69,25 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
       throw new ApiError("slot.already_exists", { message: `${relative(configDir, file)} exists` });
     await writeFileAtomic(file, text, { fsync: true });
     await removals.withdraw(kind, name);
-    return file;
+    return { outcome: "created", specHash: declaration.specHash };
   };
-  /** False when there is nothing to change; undefined when it is not declared. */
+  /** Resolves with undefined when it is not declared. */
   const change = async (
     kind: Kind,
     name: string,
     next: (spec: Spec) => Spec,
     { labels, over }: Pick<ManifestChange, "labels" | "over"> = {},
-  ) => {
+  ): Promise<Written | undefined> => {
     for (let left = tries; left > 0; left -= 1) {
       const found = await findPlace(configDir, kind, name);
       if (over !== undefined && (found === undefined || textHash(found.text) !== over))
         throw changed(found === undefined ? name : relative(configDir, found.file));
       if (found === undefined) return undefined;
-      const edited = editedText(configDir, found, next(found.spec), labels);
-      if (edited === found.text) return false;
+      const { text, specHash } = edited(configDir, found, next(found.spec), labels);
+      if (text === found.text) return { outcome: "unchanged", specHash };
       if ((await readFile(found.file, "utf8")) !== found.text) continue;
-      await rewriteFile(found.file, edited);
-      return true;
+      await rewriteFile(found.file, text);
+      return { outcome: "changed", specHash };
     }
     throw new ApiError("config.read_only", { message: `another process keeps writing the manifest of ${name}` });
   };
@@ -113,16 +113,11 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
         return await create(kind, name, given);
       }),
     replace: (kind, name, given) =>
-      write(async () => {
-        const isChanged = await change(kind, name, () => given.spec, given);
-        if (isChanged !== undefined) return isChanged ? "changed" : "unchanged";
-        await create(kind, name, given);
-        return "created";
-      }),
+      write(async () => (await change(kind, name, () => given.spec, given)) ?? (await create(kind, name, given))),
     set: (kind, name, path, value) =>
       write(async () => {
-        const isChanged = await change(kind, name, (spec) => recordOf(withField(spec, path, value)));
-        if (isChanged === undefined)
+        const written = await change(kind, name, (spec) => recordOf(withField(spec, path, value)));
+        if (written === undefined)
           throw new ApiError("slot.not_found", { message: `${name} has no manifest: it cannot be written into` });
       }),
     source: async (kind, name) => {
@@ -163,24 +158,29 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
 }
 
 /** The file's text with this spec: valid, and with the expected value. Throws ApiError `config.invalid`. */
-function editedText(configDir: string, place: Place, spec: Spec, labels: ManifestChange["labels"]): string {
+function edited(
+  configDir: string,
+  place: Place,
+  spec: Spec,
+  labels: ManifestChange["labels"],
+): { readonly text: string; readonly specHash: string } {
   const { file, text, index, declaration } = place;
   if (valuesOf(file, text) === undefined) throw invalid(configDir, file, declaration);
   const changes = changesAt(place, spec, labels);
-  if (changes.length === 0) return text;
+  if (changes.length === 0) return { text, specHash: declaration.specHash };
   const unsaid = file.endsWith(".toml") ? beyondToml(spec) : undefined;
   if (unsaid !== undefined)
     throw invalid(configDir, file, undefined, { path: unsaid, message: "TOML has no null: use a YAML manifest" });
-  const edited = edit(file, text, index, changes);
-  if (edited === undefined) {
+  const after = edit(file, text, index, changes);
+  if (after === undefined) {
     const [first] = changes;
     const message = "it is written in a way that cannot be edited here: change it by hand";
     throw invalid(configDir, file, undefined, { path: first?.path ?? [], message });
   }
-  refuseLarge(configDir, file, edited);
-  const result = readManifests(file, edited)[index];
+  refuseLarge(configDir, file, after);
+  const result = readManifests(file, after)[index];
   if (result?.spec === undefined) throw invalid(configDir, file, result);
-  return edited;
+  return { text: after, specHash: result.specHash };
 }
 
 /** A file above the limit of reading must not be written. */

@@ -7,6 +7,7 @@ import { parseDocuments, type ParsedDocument } from "./documents.ts";
 import { judgeSpec, notASlotName } from "../judged-spec.ts";
 import { isFullManifest } from "./field-place.ts";
 import { pathToToml, snakeCase } from "./spelling.ts";
+import type { TextPosition } from "./text-position.ts";
 import type { Diagnostic, SpecByKind } from "../store.ts";
 
 /** The declaration of one document of a file; without `spec` when it is invalid. */
@@ -19,6 +20,8 @@ export interface Declaration {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly diagnostics: readonly Diagnostic[];
+  /** The position of its name; absent where the file does not parse. */
+  readonly at?: TextPosition | undefined;
   /** The document is of another program, such as a kustomization; its diagnostics say why it declares nothing here. */
   readonly isForeign?: true;
 }
@@ -146,8 +149,9 @@ function declaration(
   const spell = file.endsWith(".toml") ? snakeCase : (key: string): string => key;
   const judged = judgeSpec(kind, name, spec, spell);
   for (const { path, message } of judged.problems) note([...base, ...path], message);
+  const at = document.place(isManifest ? ["metadata", "name"] : []);
   if (!judged.isWellFormed)
-    return { ...invalid({ kind, name }, file, canonicalJson(value), diagnostics), labels, annotations };
+    return { ...invalid({ kind, name }, file, canonicalJson(value), diagnostics), labels, annotations, at };
   const isValid = diagnostics.length === 0;
   return {
     kind,
@@ -158,6 +162,7 @@ function declaration(
     labels,
     annotations,
     diagnostics,
+    at,
   };
 }
 

@@ -37,6 +37,8 @@ function inWords(said: string, line: string, column: number): string {
       return isAtEnd ? "the value is missing" : "this is no value; texts stand in quotes";
     case "trying to redefine an already defined table or value":
       return "this is defined twice";
+    case "document contains excessively nested structures. aborting.":
+      return "this is nested too deeply";
     case "expected comma or end of structure":
       return "a comma or a closing bracket is missing before this";
     default:

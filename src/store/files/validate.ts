@@ -1,9 +1,10 @@
 import { dirname, join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { directoryOfKind } from "../../api/names.ts";
 import { loadConfig } from "../../api/config.ts";
 import { readSmallText } from "../../lib/small-file.ts";
 import { parseBerthToml, readBerthToml } from "./berth-toml.ts";
-import { parseDocuments } from "./documents.ts";
+import { parseDocuments, type ParsedDocument, type ParseResult } from "./documents.ts";
 import { listManifests } from "./listing.ts";
 import { manifestLimitBytes } from "./manifest-limit.ts";
 import { readManifests, type Declaration } from "./manifest.ts";
@@ -42,6 +43,8 @@ export async function validateDirectory(
   const declarations: Declared[] = [];
   const manifests = [...edits.keys()].filter((file) => dirname(file) !== configDir);
   for (const file of new Set([...listing.files.keys(), ...manifests])) {
+    // A gateway validates between its requests.
+    await setImmediate();
     let text = edits.get(file);
     try {
       text ??= isElsewhere ? await readSmallText(file, manifestLimitBytes) : readManifestText(file);
@@ -49,13 +52,21 @@ export async function validateDirectory(
       diagnostics.push({ reason: "Unreadable", file, message: whyUnread(error) });
       continue;
     }
+    const documentAt = documentsOf(file, text);
     for (const [index, declaration] of readManifests(file, text).entries()) {
       if (declaration.isForeign === true) continue;
-      declarations.push({ declaration, text, index });
+      declarations.push({ declaration, document: () => documentAt(index) });
       diagnostics.push(...declaration.diagnostics);
     }
   }
   return [...diagnostics, ...clashes(declarations), ...crowdedGroups(declarations)].toSorted(byPlace);
+}
+
+/** The problems of unsaved manifests, by file name: of each file alone. */
+export function validateTexts(files: Readonly<Record<string, string>>): readonly Diagnostic[] {
+  return Object.entries(files).flatMap(([file, text]) =>
+    readManifests(file, text).flatMap(({ diagnostics }) => diagnostics),
+  );
 }
 
 function byPlace(a: Diagnostic, b: Diagnostic): number {
@@ -83,9 +94,17 @@ async function settingsProblems(configDir: string, edits: Edits): Promise<Diagno
 
 interface Declared {
   readonly declaration: Declaration;
-  /** The text of the whole file, and the number of the document in it. */
-  readonly text: string;
-  readonly index: number;
+  /** For the positions of its fields. */
+  readonly document: () => ParsedDocument | undefined;
+}
+
+/** The documents of a file by number, parsed again at the first use and kept: only a problem needs a position. */
+function documentsOf(file: string, text: string): (index: number) => ParsedDocument | undefined {
+  let parsed: ParseResult | undefined;
+  return (index) => {
+    parsed ??= parseDocuments(file, text);
+    return "documents" in parsed ? parsed.documents[index] : undefined;
+  };
 }
 
 type Field = "name" | readonly (string | number)[];
@@ -94,8 +113,8 @@ type Field = "name" | readonly (string | number)[];
 function clashes(declarations: readonly Declared[]): Diagnostic[] {
   const owners = new Map<string, { readonly by: Declared; readonly field: Field }>();
   const found: Diagnostic[] = [];
-  const placeOf = ({ declaration: { file }, text, index }: Declared, field: Field): TextPosition | undefined =>
-    placeOfField(file, text, index, field);
+  const placeOf = ({ declaration, document }: Declared, field: Field): TextPosition | undefined =>
+    field === "name" ? declaration.at : placeOfField(document(), field);
   const report = (by: Declared, field: Field, message: string): void => {
     const { file } = by.declaration;
     const path = field === "name" ? {} : { path: field.slice(0, 1) };
@@ -133,14 +152,14 @@ function crowdedGroups(declarations: readonly Declared[]): Diagnostic[] {
     if (spec === undefined || !isSlot(declaration, spec) || !spec.enabled) return [];
     return spec.load === "always" || spec.pinned ? [{ name, group: spec.group }] : [];
   });
-  return declarations.flatMap(({ declaration: { kind, name, file, spec }, text, index }): Diagnostic[] => {
+  return declarations.flatMap(({ declaration: { kind, name, file, spec, at }, document }): Diagnostic[] => {
     if (kind !== "SlotGroup" || spec === undefined || !("maxWaitSeconds" in spec)) return [];
     const { slots = 1, memoryBytes, device } = spec.budget;
     const members = fixed.filter(({ group }) => group === name).map((slot) => slot.name);
     if (memoryBytes !== undefined || device !== undefined || members.length <= slots) return [];
     const path = ["budget", "slots"];
     const message = `has ${slots} ${slots === 1 ? "place" : "places"} for ${members.length} slots that never leave for another, being pinned or always loaded: ${members.toSorted().join(", ")}`;
-    const place = placeOfField(file, text, index, path) ?? placeOfField(file, text, index, "name");
+    const place = placeOfField(document(), path) ?? at;
     return [{ reason: "InvalidSpec", file, ...place, path, message }];
   });
 }

@@ -19,6 +19,12 @@ export interface ManifestSource {
   readonly spec: Readonly<Record<string, unknown>>;
 }
 
+/** The written declaration, and the hash that the operator publishes once it has read it: both of the same moment. */
+export interface Written {
+  readonly outcome: "created" | "changed" | "unchanged";
+  readonly specHash: string | undefined;
+}
+
 /**
  * Writes manifests for a person (rule 4 of docs/architecture.md): whole files atomically, edits that keep comments, order and
  * spelling. Every method rejects with ApiError `config.read_only` where nothing may be written, and `config.invalid`
@@ -27,13 +33,13 @@ export interface ManifestSource {
 export interface ManifestWriter {
   /** Why nothing may be written; undefined: writing is allowed. */
   readOnlyReason(): Promise<string | undefined>;
-  /** A new file. Rejects with `slot.already_exists` where the name is declared already. Resolves with its path. */
-  create(kind: Kind, name: string, change: ManifestChange): Promise<string>;
+  /** A new file. Rejects with `slot.already_exists` where the name is declared already. */
+  create(kind: Kind, name: string, change: ManifestChange): Promise<Written>;
   /**
    * Gives the declaration exactly this content, changing only what differs; creates a missing one. Rejects with
    * `config.changed` where the present declaration is another than `change.over`.
    */
-  replace(kind: Kind, name: string, change: ManifestChange): Promise<"created" | "changed" | "unchanged">;
+  replace(kind: Kind, name: string, change: ManifestChange): Promise<Written>;
   /** Sets one field of the spec, such as `["model", "default"]`. Rejects with `slot.not_found` without a file. */
   set(kind: Kind, name: string, path: readonly string[], value: string | number | boolean): Promise<void>;
   /** The `spec_hash` that the operator publishes once it has read the present declaration; undefined: none. */
@@ -56,16 +62,4 @@ export interface ManifestWriter {
    * same. False where nothing was left to request: there is no declaration, or its removal is requested already.
    */
   remove(kind: Kind, name: string, options: { readonly isKnown: boolean }): Promise<boolean>;
-}
-
-/** The written declaration, and the hash that the operator publishes once it has read it: both of the same moment. */
-export interface Written {
-  readonly outcome: "created" | "changed" | "unchanged";
-  readonly specHash: string | undefined;
-}
-
-/** A writer on another thread, where another process may write between two calls. */
-export interface AsyncManifestWriter extends Omit<ManifestWriter, "create" | "replace"> {
-  create(kind: Kind, name: string, change: ManifestChange): Promise<Written>;
-  replace(kind: Kind, name: string, change: ManifestChange): Promise<Written>;
 }

@@ -2,7 +2,6 @@ import { isStatus } from "../../kubernetes/api-error.ts";
 import type { ApiClient } from "../../kubernetes/client.ts";
 import { texts } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
-import { ManifestThread } from "../files/thread/manifest-thread.ts";
 import { ConversationThread } from "../state/conversation-thread.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
 import { openGroupStore } from "../state/groups.ts";
@@ -49,7 +48,6 @@ export async function openClusterGatewayStore(
   const pulls = stack.use(await openPullStore(maps));
   const modelTasks = stack.use(await openModelTaskStore(maps));
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: options.onDiscoveredError }));
-  const manifests = stack.use(new ManifestThread());
   const conversations = stack.use(new ConversationThread(stateDir, { hasAll: false }));
   const others = stack.use(await openOtherLeases(client, options.gateway, onError));
   const demand = openDemandLease(client, options.gateway);
@@ -69,7 +67,6 @@ export async function openClusterGatewayStore(
     tokens,
     readSecret: (name, key) => readSecretKey(client, name, key),
     noteAuthMode: (isEnabled) => noteAuthModeIn(secret, isEnabled),
-    manifests,
     writer: objectWriter(client),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

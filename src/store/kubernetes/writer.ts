@@ -11,7 +11,7 @@ import { sha256 } from "../../lib/canonical.ts";
 import { manifestLimitBytes } from "../files/manifest-limit.ts";
 import { readManifests } from "../files/manifest.ts";
 import { judgeSpec } from "../judged-spec.ts";
-import type { AsyncManifestWriter, ManifestChange, Written } from "../files/writer.ts";
+import type { ManifestWriter, ManifestChange, Written } from "../files/writer.ts";
 import { collectionOf, objectName } from "./names.ts";
 
 /** The API's own field manager: what a person applies with kubectl or Git is not this one's. */
@@ -20,7 +20,7 @@ const manager = "berth-api";
 const tries = 5;
 
 /** Writes custom resources for a person who uses the management API. The API server's rules decide. */
-export function objectWriter(client: ApiClient): AsyncManifestWriter {
+export function objectWriter(client: ApiClient): ManifestWriter {
   const pathOf = (kind: Kind, name: string): string => `${collectionOf(kind, client.namespace)}/${name}`;
   const get = async (kind: Kind, name: string): Promise<KubeObject | undefined> => {
     try {

@@ -85,14 +85,16 @@ describe("a manifest writer", { concurrency: true }, () => {
     await refuses(at.writer.replace("Slot", "a", { spec }), "config.invalid", tooLarge);
     // Others are not concerned.
     await at.writer.create("Slot", "b", { spec });
-    assert.equal(await at.writer.replace("Slot", "b", { spec: { ...spec, idleSeconds: 6 } }), "changed");
+    const changed = await at.writer.replace("Slot", "b", { spec: { ...spec, idleSeconds: 6 } });
+    assert.equal(changed.outcome, "changed");
   });
 
   it("creates a file with the given values, once", async () => {
     await using at = await scene({ "slots/other.yaml": slot("b", "{enabled: false}") });
     const all = { ...spec, model: { default: "m" }, mounts: [{ source: "/x", target: "/y" }], env: { A: "1" } };
-    const file = await at.writer.create("Slot", "a", { spec: all, labels: { team: "x" } });
-    assert.equal(file, join(at.configDir, "slots/a.toml"));
+    const { outcome, specHash } = await at.writer.create("Slot", "a", { spec: all, labels: { team: "x" } });
+    assert.equal(outcome, "created");
+    assert.equal(specHash, await at.writer.specHash("Slot", "a"));
     assert.equal(
       await at.read("slots/a.toml"),
       `${custom}idle_seconds = 5
@@ -133,10 +135,10 @@ team = "x"
       [{ spec: { ...other, pinned: false } }, "changed", "default: other # small\npinned: false"],
       [{ spec: other, labels: { t: "x" } }, "changed", "default: other # small\nlabels:\n  t: x"],
     ] as const) {
-      assert.equal(await at.writer.replace("Slot", "a", change), outcome);
+      assert.equal((await at.writer.replace("Slot", "a", change)).outcome, outcome);
       assert.equal(await at.read("slots/a.yaml"), `# ours\nmodel:\n  ${text}\n`);
     }
-    assert.equal(await at.writer.replace("Slot", "new", { spec }), "created");
+    assert.equal((await at.writer.replace("Slot", "new", { spec })).outcome, "created");
   });
 
   it("edits one of several documents, and removes only that document", async () => {

@@ -140,7 +140,7 @@ describe("a manifest file", () => {
 
   it("survives any exception of a parser", () => {
     for (const [file, text] of [
-      ["/c/slots/a.yaml", `model: ${"[".repeat(20_000)}`],
+      ["/c/slots/a.yaml", `model: ${"[".repeat(15_000)}`],
       ["/c/slots/a.yaml", "podTemplate: &a {self: *a}\n"],
       ["/c/slots/a.yaml", "model: {default: m}\npodTemplate: &a [*a]\n"],
       ["/c/slots/a.toml", `a = ${"[".repeat(20_000)}`],
@@ -153,9 +153,45 @@ describe("a manifest file", () => {
       const [only] = readManifests(file, text);
       assert.equal(only?.name, "a");
       assert.equal(only.spec, undefined);
-      if (text.includes("[[[")) assert.match(only.diagnostics[0]?.message ?? "", /nested too deeply/);
       assert.ok(only.diagnostics.length > 0, text.slice(0, 30));
     }
+  });
+
+  it("is refused where a parser would need seconds for it, or its values would exhaust the stack", () => {
+    const filled = (part: string, before = ""): string => before + part.repeat((100 * 1024) / part.length);
+    const numbered = (part: (n: number) => string): string => Array.from({ length: 2000 }, (_, n) => part(n)).join("");
+    const expanding = Array.from(
+      "bcdefghij",
+      (key, n) => `${key}: &${key} [${`*${"abcdefghi"[n]}, `.repeat(9)}]
+`,
+    );
+    for (const [file, text, message] of [
+      ["a.yaml", filled("["), /^it holds more than 20000 line ends and punctuation marks$/],
+      ["a.yaml", filled("- "), /20000 line ends/],
+      ["a.yaml", `a: "${filled("\\q")}"`, /20000 line ends/],
+      ["a.yaml", filled("a\n", "a: >\n"), /20000 line ends/],
+      ["a.toml", filled("k = 1\n"), /20000 line ends/],
+      ["a.yaml", numbered((n) => `- &a${n} 1\n- *a${n}\n`), /^it holds more than 500 aliases$/],
+      ["a.yaml", `a: &a [x]\n${expanding.join("")}`, /^Excessive alias/],
+      ["a.yaml", `a: ${"[".repeat(100)}${"]".repeat(100)}`, /^it is nested more than 64 deep$/],
+      ["a.yaml", `a: ${"[".repeat(15_000)}`, /^it is nested too deeply$/],
+      ["a.toml", `a = ${"[".repeat(15_000)}`, /^this is nested too deeply$/],
+      ["a.toml", `${"a.".repeat(100)}a = 1`, /^it is nested more than 64 deep$/],
+      ["a.toml", `${"a.".repeat(15_000)}a = 1`, /^it is nested more than 64 deep$/],
+    ] as const) {
+      const [only, ...others] = readManifests(`/c/slots/${file}`, text);
+      assert.deepEqual([only?.name, only?.spec, others], ["a", undefined, []]);
+      assert.match(only?.diagnostics[0]?.message ?? "", message, text.slice(0, 20));
+    }
+  });
+
+  it("may have long texts, and aliases of whole maps", () => {
+    const long = "word ".repeat(150_000);
+    for (const [file, text] of [
+      ["a.toml", `engine = "custom"\ncommand = ["run"]\nenv.PROMPT = "${long}"\n`],
+      ["a.yaml", `engine: custom\ncommand: [run]\nenv: {PROMPT: "${long}"}\npodTemplate: {a: &a {b: 1}, c: *a}\n`],
+    ] as const)
+      assert.deepEqual(told(`/c/slots/${file}`, text), []);
   });
 
   it("refuses a name that no slot may have, and says what to do about a text in UTF-16", () => {
