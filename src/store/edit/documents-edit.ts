@@ -1,8 +1,8 @@
-import { Parser } from "yaml";
 import { canonicalJson } from "../../lib/canonical.ts";
 import { isRecord } from "../../lib/record.ts";
 import { isFullManifest } from "../files/field-place.ts";
 import { valuesOf, type Place } from "./place.ts";
+import { partsOf } from "./yaml-edit.ts";
 
 /**
  * A YAML file's text without one of its documents; the others stay unchanged, with their comments. Undefined where that
@@ -28,15 +28,4 @@ export function withoutDocument({ file, text, index }: Pick<Place, "file" | "tex
 /** The comment at the head of a file, which an empty line divides from that of the first document. */
 function headOf(text: string): string {
   return /^(?:#[^\n]*\n)+(?:[ \t]*\r?\n)+/.exec(text)?.[0] ?? "";
-}
-
-/** The text cut before every `---` that begins a document. */
-function partsOf(text: string): string[] {
-  const starts = [0];
-  for (const token of new Parser().parse(text)) {
-    if (token.type !== "document") continue;
-    const mark = token.start.find(({ type }) => type === "doc-start");
-    if (mark !== undefined && mark.offset > 0) starts.push(mark.offset);
-  }
-  return starts.map((start, at) => text.slice(start, starts[at + 1]));
 }

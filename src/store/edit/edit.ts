@@ -6,7 +6,7 @@ import { editToml } from "./toml-edit.ts";
 import { editYaml } from "./yaml-edit.ts";
 
 /**
- * The text with fields of its document `index` changed and nothing else; undefined when it is written in a way that
+ * The text with fields of its document `index` changed, comments kept; undefined when it is written in a way that
  * does not allow it, such as a value shared by an anchor. The result was parsed again and has the expected value.
  */
 export function edit(file: string, text: string, index: number, changes: readonly FieldChange[]): string | undefined {

@@ -20,12 +20,6 @@ export function nextLine(text: string, end: number): number {
   return found < 0 ? text.length : found + 1;
 }
 
-/** `end` without the line end that belongs to it. */
-export function withoutLineEnd(text: string, end: number): number {
-  if (text[end - 1] !== "\n") return end;
-  return text[end - 2] === "\r" ? end - 2 : end - 1;
-}
-
 /** The text with another text from `start` to before `end`. */
 export function replaced(text: string, start: number, end: number, by: string): string {
   return text.slice(0, start) + by + text.slice(end);

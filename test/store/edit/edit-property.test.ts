@@ -6,6 +6,7 @@ import { differences, withChanges, type FieldChange } from "../../../src/store/e
 import { beyondToml, edit } from "../../../src/store/edit/edit.ts";
 import { valuesOf } from "../../../src/store/edit/place.ts";
 import { tomlText } from "../../../src/store/edit/toml-edit.ts";
+import { yamlText } from "../../../src/store/edit/yaml-text.ts";
 import { fc, runs } from "../../support/fast-check.ts";
 
 /** Keys of a person and of the resources; the latter are what TOML spells in another way. */
@@ -107,7 +108,7 @@ describe("any edit", () => {
     fc.assert(
       fc.property(spec, name, name, fc.constantFrom("toml", "yaml"), (around, old, next, format) => {
         const from = { ...around, model: { ...around.model, default: old } };
-        const before = decorated(format === "toml" ? tomlText(from) : yamlOf(from), false).split("\n");
+        const before = decorated(format === "toml" ? tomlText(from) : yamlText(from), false).split("\n");
         const after = edit(`/c/slots/a.${format}`, before.join("\n"), 0, [{ path: ["model", "default"], value: next }]);
         const changed = after?.split("\n").filter((line, index) => line !== before[index]);
         assert.equal(after?.split("\n").length, before.length);
