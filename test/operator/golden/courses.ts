@@ -61,20 +61,31 @@ export async function recordOf(course: readonly Happening[]): Promise<string> {
   const site = new Site();
   stack.defer(() => site.end());
   const lines: string[] = [];
+  /** Lines of one moment, by slot: who is reconciled first in a moment is of no account. */
+  const moment = new Map<string, string[]>();
+  let since = "";
+  const tell = (slot: string, line: string): void => {
+    if (time() !== since) endMoment();
+    since = time();
+    moment.set(slot, [...(moment.get(slot) ?? []), `${since} ${slot} ${line}`]);
+  };
+  const endMoment = (): void => {
+    for (const slot of [...moment.keys()].toSorted()) lines.push(...(moment.get(slot) ?? []));
+    moment.clear();
+  };
   const time = (): string => ((site.clock.now().getTime() - epoch.getTime()) / 1000).toFixed(2).padStart(8);
   const last = new Map<string, string>();
   const { publisher } = site;
   const { onWrite } = publisher;
   let deeds = 0;
   const told = (): void => {
-    for (const { did, slot, process } of site.runtime.deeds.slice(deeds))
-      lines.push(`${time()} ${slot} ${did} ${process}`);
+    for (const { did, slot, process } of site.runtime.deeds.slice(deeds)) tell(slot, `${did} ${process}`);
     deeds = site.runtime.deeds.length;
   };
   publisher.onWrite = (name) => {
     told();
     const line = stateOf(site.slot(name));
-    if (last.get(name) !== line) lines.push(`${time()} ${name} ${line}`);
+    if (last.get(name) !== line) tell(name, line);
     last.set(name, line);
     onWrite(name);
   };
@@ -82,6 +93,7 @@ export async function recordOf(course: readonly Happening[]): Promise<string> {
   site.source.group("gpu", { minResidencySeconds: 5, maxWaitSeconds: 20 });
   await site.run(base, 0);
   for (const each of course) {
+    endMoment();
     lines.push(`> ${JSON.stringify(each)}`);
     await ("special" in each ? apply(site, each.special) : happen(site, each, { base, specs }));
     await site.settle();
@@ -90,6 +102,7 @@ export async function recordOf(course: readonly Happening[]): Promise<string> {
   }
   await site.advance(30);
   assert.deepEqual(site.problems(), []);
+  endMoment();
   return `${lines.join("\n")}\n`;
 }
 
