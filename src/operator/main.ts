@@ -155,7 +155,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     engines,
     host: { ...options.host, contextDir: contextFiles.directory },
     contexts,
-    health: new HealthRecords(httpProbe, memories),
+    health: new HealthRecords(httpProbe, memories, systemClock),
     memory,
     fit: new FitRecords({
       headers,

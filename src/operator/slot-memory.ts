@@ -1,6 +1,8 @@
 import type { Compute } from "../api/compute.ts";
 import type { KeptContext } from "../api/kept-context.ts";
+import type { SlotSpec } from "../api/slot.ts";
 import type { SlotStatus } from "../api/status.ts";
+import type { ProbeTarget } from "../engines/engine.ts";
 import type { Devices } from "../engines/placement.ts";
 import type { WantedFit } from "./plan/growth.ts";
 import type { Health } from "./plan/input.ts";
@@ -27,6 +29,13 @@ export interface RequestInProgress {
   readonly done: Promise<void>;
 }
 
+/** The probes of one warm process, one after the other. */
+export interface Prober extends Disposable {
+  readonly process: string;
+  /** Takes over other settings from the next probe on. */
+  follow(target: ProbeTarget, probe: SlotSpec["probe"]): void;
+}
+
 /** A slot's occupancy of a place in its group, by its own plan: it requests a place, occupies one, or neither. */
 export type Occupancy = "requesting" | "present" | "none";
 
@@ -51,6 +60,8 @@ export class SlotMemory {
   readonly health = new Map<string, ProcessHealth>();
   /** At most one for each process, by its name. */
   readonly requests = new Map<string, RequestInProgress>();
+  /** By the name of the process. */
+  readonly probers = new Map<string, Prober>();
   /** The devices that its main process has reported, and which process that was. */
   compute: { readonly process: string; readonly compute: Compute | undefined } | undefined;
   /** The memory of its processes at the last notable change, and now. */
@@ -93,6 +104,7 @@ export class SlotMemories {
   }
 
   forget(slot: string): void {
+    for (const prober of this.#slots.get(slot)?.probers.values() ?? []) prober[Symbol.dispose]();
     this.#slots.delete(slot);
   }
 }

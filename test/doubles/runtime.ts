@@ -270,7 +270,10 @@ export class RuntimeDouble implements Runtime, Runtimes {
     const engine = [...this.#engines.values()].find(
       ({ workload, exit }) => exit === undefined && workload.port === port,
     );
-    if (engine === undefined) return { outcome: "failed", message: `${path}: connect ECONNREFUSED` };
+    if (engine === undefined || engine.isDeaf === true)
+      return { outcome: "failed", message: `${path}: connect ECONNREFUSED` };
+    if (engine.isPaused === true)
+      return { outcome: "failed", message: `${path} did not answer within ${timeoutMs} ms` };
     const { startMs, loadMs, probe } = this.manner(engine.workload.slot);
     if (this.#clock.elapsedMs() < engine.startedMs + startMs + loadMs)
       return { outcome: "loading", message: `${path} answered 503: loading` };

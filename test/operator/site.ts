@@ -160,7 +160,7 @@ export class Site implements AsyncDisposable {
           }
         },
         memories,
-        () => this.clock.elapsedMs(),
+        this.clock,
       ),
       memory,
       fit: this.fit,

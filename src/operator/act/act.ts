@@ -201,21 +201,24 @@ export function leased({ ports }: Pick<Dependencies, "ports">, slot: string, ste
   return isLeased;
 }
 
-/** Sends the due probes: those that a decision waits for, or the others. */
+/** Sends the due probes: those that a decision waits for, or the others, and follows the warm processes. */
 export async function probe(
   dependencies: Dependencies,
   { input, engine, engineInput }: Gathered,
   which: "awaited" | "other",
 ): Promise<void> {
-  const { spec, now } = input;
+  const { spec } = input;
   if (spec === undefined || engine === undefined || engineInput === undefined) return;
-  const probes = input.observed.flatMap((process) => {
+  const running = input.observed
+    .filter(({ phase }) => phase === "running")
+    .map((process) => [process, engine.probe({ ...engineInput, endpoint: process }, process.role)] as const);
+  const timeoutMs = spec.probe.timeoutSeconds * 1000;
+  const probes = running.flatMap(([process, target]) => {
     const due = healthOf(input, process)?.probeDue;
-    if (process.phase !== "running" || due === undefined || due.isAwaited !== (which === "awaited")) return [];
-    const target = engine.probe({ ...engineInput, endpoint: process }, process.role);
-    const timeoutMs = spec.probe.timeoutSeconds * 1000;
-    return [dependencies.health.probe(process, target, { timeoutMs, now, isAdopted: due.isAdopted })];
+    if (due === undefined || due.isAwaited !== (which === "awaited")) return [];
+    return [dependencies.health.probe(process, target, { timeoutMs, isAdopted: due.isAdopted })];
   });
+  if (which === "other") dependencies.health.follow(input.name, running, spec);
   if (which === "awaited") await Promise.all(probes);
 }
 

@@ -163,7 +163,7 @@ function healthOfProcesses(
   if (spec === undefined) return {};
   const running = observed.filter(({ phase }) => phase === "running");
   return Object.fromEntries(
-    running.map((process) => [processName(process), health.stateOf(process, spec, before, now, isUnreachable)]),
+    running.map((process) => [processName(process), health.stateOf(process, before, now, isUnreachable)]),
   );
 }
 

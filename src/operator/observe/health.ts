@@ -6,9 +6,9 @@ import type { PublishedSlot } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
 import type { ProbeTarget } from "../../engines/engine.ts";
 import type { Health } from "../plan/input.ts";
-import type { ProcessHealth, RequestInProgress, SlotMemories } from "../slot-memory.ts";
+import type { Clock } from "../queue.ts";
+import type { Prober, ProcessHealth, RequestInProgress, SlotMemories } from "../slot-memory.ts";
 import type { Probe, ProbeResult } from "./probe.ts";
-import { earlyMs, nextProbe } from "../plan/facts.ts";
 import { spokenProtocols } from "./protocol-probe.ts";
 
 /** One or more requests to one process. Never rejects. */
@@ -40,16 +40,15 @@ const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message:
  */
 export class HealthRecords implements Disposable {
   readonly #probe: Probe;
-  readonly #memories: Pick<SlotMemories, "of">;
-  readonly #elapsedMs: () => number;
+  readonly #memories: SlotMemories;
+  readonly #clock: Clock;
   readonly #closing = new AbortController();
   #onChange: (slot: string) => void = () => undefined;
 
-  /** `elapsedMs`: a monotonic clock. */
-  constructor(probe: Probe, memories: Pick<SlotMemories, "of">, elapsedMs: () => number = () => performance.now()) {
+  constructor(probe: Probe, memories: SlotMemories, clock: Clock) {
     this.#probe = probe;
     this.#memories = memories;
-    this.#elapsedMs = elapsedMs;
+    this.#clock = clock;
   }
 
   /** Calls `onSlot` when an engine became healthy or warm, or failed during that. One watcher. */
@@ -62,19 +61,19 @@ export class HealthRecords implements Disposable {
     };
   }
 
-  /** Aborts requests in progress. */
+  /** Aborts requests in progress, and sends none any more. */
   [Symbol.dispose](): void {
     this.#closing.abort();
+    for (const [, { probers }] of this.#memories.all()) for (const prober of probers.values()) prober[Symbol.dispose]();
   }
 
   /**
-   * The present knowledge, and whether a probe is due: at every observation until the process is warm, then once per
-   * interval. A process that an earlier operator had published as ready is probed before anything is decided: it is
-   * adopted, not warmed again. Sends nothing.
+   * The present knowledge, and whether a probe is due: at every observation until the process is healthy; a warm one is
+   * probed by `follow`. A process that an earlier operator had published as ready is probed before anything is decided: it
+   * is adopted, not warmed again. Sends nothing.
    */
   stateOf(
     process: Observed,
-    spec: SlotSpec,
     published: PublishedSlot | undefined,
     now: Date,
     /** Only a probe can show the state of the process. */
@@ -87,9 +86,8 @@ export class HealthRecords implements Disposable {
     const listening = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
     const memory = withWarmUpBackoff(listening, now);
     this.#remember(process, memory);
-    const isPast = now.getTime() < memory.probedAt || now.getTime() >= nextProbe(memory.probedAt, spec) - earlyMs;
     // A healthy process that is not warm waits for its warm-up request, not for another probe.
-    const isDue = memory.isWarm ? isPast : !memory.isHealthy;
+    const isDue = !memory.isWarm && !memory.isHealthy;
     if (!process.isListening || !(isDue || isUnreachable)) return memory;
     const isAdopted = memory.probedAt === 0 && wasReady(process, published);
     return { ...memory, probeDue: { isAdopted, isAwaited: isAdopted || isUnreachable } };
@@ -99,8 +97,9 @@ export class HealthRecords implements Disposable {
   async probe(
     process: Observed,
     { path, warmUp }: ProbeTarget,
-    { timeoutMs, now, isAdopted }: { readonly timeoutMs: number; readonly now: Date; readonly isAdopted: boolean },
+    { timeoutMs, isAdopted = false }: { readonly timeoutMs: number; readonly isAdopted?: boolean },
   ): Promise<void> {
+    const now = this.#clock.now();
     const exchange: Exchange<ProbeResult> = (request) => this.#probe({ ...request, path, timeoutMs });
     await this.#exchange(process, "probe", exchange, (before, result) => {
       const isHealthy = result.outcome === "healthy";
@@ -147,6 +146,60 @@ export class HealthRecords implements Disposable {
   }
 
   /**
+   * Probes the warm ones of a slot's processes once per interval from now on, and no others; a watcher is notified where an
+   * answer changes something.
+   */
+  follow(slot: string, running: readonly (readonly [process: Observed, target: ProbeTarget])[], spec: SlotSpec): void {
+    const { probers, health } = this.#memories.of(slot);
+    const names = new Set(running.map(([process]) => processName(process)));
+    for (const [name, prober] of probers) {
+      if (names.has(name)) continue;
+      prober[Symbol.dispose]();
+      probers.delete(name);
+    }
+    for (const [process, target] of running) {
+      const name = processName(process);
+      const identity = nameOfStart(process.id, process.startedAt);
+      const known = probers.get(name);
+      if (known?.process === identity) known.follow(target, spec.probe);
+      else if (health.get(name)?.isWarm === true) {
+        known?.[Symbol.dispose]();
+        probers.set(name, this.#prober(process, target, spec.probe));
+      }
+    }
+  }
+
+  #prober(process: Observed, target: ProbeTarget, probe: SlotSpec["probe"]): Prober {
+    let now = { target, probe };
+    let timer: Disposable | undefined;
+    let isOver = false;
+    const next = (): void => {
+      if (isOver || this.#closing.signal.aborted) return;
+      const time = this.#clock.now().getTime();
+      timer = this.#clock.after(nextProbe(time, now) - time, () => void tick());
+    };
+    const tick = async (): Promise<void> => {
+      await this.probe(process, now.target, { timeoutMs: now.probe.timeoutSeconds * 1000 });
+      next();
+    };
+    next();
+    return {
+      process: nameOfStart(process.id, process.startedAt),
+      follow(otherTarget, otherProbe) {
+        const isOther = otherProbe.intervalSeconds !== now.probe.intervalSeconds;
+        now = { target: otherTarget, probe: otherProbe };
+        if (!isOther) return;
+        timer?.[Symbol.dispose]();
+        next();
+      },
+      [Symbol.dispose]() {
+        isOver = true;
+        timer?.[Symbol.dispose]();
+      },
+    };
+  }
+
+  /**
    * A ready engine that does not listen on its port any more, which no probe could show: no program answers there, or
    * another one does. A foreign change that is being corrected, such as a pause, is no loss.
    */
@@ -154,7 +207,7 @@ export class HealthRecords implements Disposable {
     if (process.isListening || process.drift !== undefined) return undefined;
     const wasAdopted = memory.probedAt === 0 && wasReady(process, published);
     if (!memory.isWarm && memory.lostMs === undefined && !wasAdopted) return undefined;
-    const elapsedMs = this.#elapsedMs();
+    const elapsedMs = this.#clock.elapsedMs();
     const lostMs = memory.lostMs ?? elapsedMs;
     this.#remember(process, { ...memory, lostMs });
     return { ...memory, isWarm: true, lostAt: new Date(now.getTime() - (elapsedMs - lostMs)) };
@@ -166,7 +219,7 @@ export class HealthRecords implements Disposable {
    */
   #aged(process: Observed, now: Date): ProcessHealth {
     const known = this.#of(process);
-    const elapsedMs = this.#elapsedMs();
+    const elapsedMs = this.#clock.elapsedMs();
     const startedMs = known.startedMs ?? elapsedMs - (now.getTime() - process.startedAt.getTime());
     return { ...known, startedMs, startedAt: new Date(now.getTime() - (elapsedMs - startedMs)) };
   }
@@ -210,6 +263,16 @@ export class HealthRecords implements Disposable {
     requests.set(name, { process: identity, kind, done });
     return done;
   }
+}
+
+/** A timer may fire this much before its time. */
+const earlyMs = 50;
+
+/** The next probe of an engine, in milliseconds of the wall clock: on a whole second, when many are probed together. */
+function nextProbe(nowMs: number, { probe }: Pick<SlotSpec, "probe">): number {
+  const intervalMs = probe.intervalSeconds * 1000;
+  const atMs = nowMs + intervalMs;
+  return intervalMs < 1000 ? atMs : Math.floor((atMs + earlyMs) / 1000) * 1000;
 }
 
 /** When a failed warm-up request is sent again: the delay begins with the first observation after it. */

@@ -1,12 +1,14 @@
 import { stepProcess, type Step } from "../../api/plan.ts";
 import { isSameProcess, type ProcessRef } from "../../api/process-ref.ts";
-import type { SlotSpec } from "../../api/slot.ts";
 import type { SlotState } from "../../api/states.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { at, healthOf, requestOf, type SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
+
+/** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
+export const steadyMs = 60_000;
 
 /** An engine could not allocate memory, the machine's or a GPU's. */
 export const memoryReason = "OutOfMemory";
@@ -103,14 +105,4 @@ export function start(workload: Workload, reason: string): Step {
     .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word)))
     .join(" ");
   return { do: "start", ...stepProcess(workload), port: workload.port, command, reason };
-}
-
-/** A timer may fire this much before its time. */
-export const earlyMs = 50;
-
-/** The next probe of an engine, in milliseconds of the wall clock: on a whole second, when many are probed together. */
-export function nextProbe(probedAtMs: number, { probe }: Pick<SlotSpec, "probe">): number {
-  const intervalMs = probe.intervalSeconds * 1000;
-  const atMs = probedAtMs + intervalMs;
-  return intervalMs < 1000 ? atMs : Math.floor((atMs + earlyMs) / 1000) * 1000;
 }

@@ -7,6 +7,7 @@ import {
   publishedProcess,
   running,
   startOf,
+  steadyMs,
   stop,
   wasState,
   workloadsOf,
@@ -35,8 +36,6 @@ const terminalReasons: ReadonlySet<string> = new Set([
  * the slot.
  */
 const mendedReasons: ReadonlySet<string> = new Set(["ImageNotFound", "Unauthorized"]);
-/** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
-export const steadyMs = 60_000;
 
 /**
  * A process that ended before it was ready was started for an earlier spec, as when a person saves twice: that says

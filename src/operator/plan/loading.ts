@@ -1,7 +1,7 @@
 import { stepProcess, type Step } from "../../api/plan.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
-import { failuresInForce, needsStart, nextProbe, running, start, startOf, workloadsOf } from "./facts.ts";
-import { healthOf, type SlotInput } from "./input.ts";
+import { failuresInForce, needsStart, running, start, startOf, steadyMs, workloadsOf } from "./facts.ts";
+import { at, healthOf, type SlotInput } from "./input.ts";
 import type { ProcessInput } from "./processes.ts";
 import { isSameProcess, processName } from "../../api/process-ref.ts";
 import type { Verdict } from "./verdict.ts";
@@ -104,15 +104,28 @@ export function coming(input: ProcessInput): Verdict | undefined {
 
 /** Every wanted process runs and answers: the last rule, which always applies. */
 export function loaded(input: ProcessInput): Verdict {
-  const { spec } = input;
-  const now = input.now.getTime();
-  const soonest = [spec === undefined ? 5000 : nextProbe(now, spec) - now, idleInMs(input.slot)];
-  const requeueMs = Math.max(1, Math.min(...soonest.filter((ms) => ms !== undefined)));
+  const soonest = [idleInMs(input.slot), historyInMs(input.slot)].filter((ms) => ms !== undefined);
+  const requeueMs = Math.max(1, Math.min(...soonest));
   if (input.lacking !== undefined && input.process.role === "main") {
     const message = `${input.lacking} of ${input.spec?.replicas ?? 1} replicas find no port: every engine port is taken`;
     const steps: Step[] = [{ do: "wait", reason: message }];
     return { severity: "retrying", reason: "NoFreePort", message, steps, requeueMs: 5000 };
   }
   const held = input.held.ref === undefined ? "its command" : input.held.ref;
-  return { severity: "loaded", reason: "Loaded", message: `${held} is loaded`, steps: [], requeueMs };
+  return {
+    severity: "loaded",
+    reason: "Loaded",
+    message: `${held} is loaded`,
+    steps: [],
+    ...(soonest.length === 0 ? {} : { requeueMs }),
+  };
+}
+
+/** Milliseconds until a slot that is ready has been so for long, and its failures no longer count; undefined without any. */
+function historyInMs({ before, observed, now }: SlotInput): number | undefined {
+  const { failures = 0, lastError, processFailures, readySince } = before?.status ?? {};
+  if (failures === 0 && lastError === undefined && processFailures === undefined) return undefined;
+  const started = observed.map(({ startedAt }) => startedAt.getTime());
+  const since = Math.max(readySince === undefined ? now.getTime() : at(readySince), ...started);
+  return Math.max(0, Math.min(steadyMs, since + steadyMs - now.getTime()));
 }

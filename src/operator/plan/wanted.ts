@@ -1,3 +1,4 @@
+import type { SlotSpec } from "../../api/slot.ts";
 import type { SlotRequest } from "../../api/status.ts";
 import { at, isFromAhead, requestOf, type SlotInput, type Wanted } from "./input.ts";
 import { lentReason, preemptedAt } from "./group.ts";
@@ -107,11 +108,14 @@ function idleFrom({ before, now }: WantedInput, lastUse: number): number {
   return isFromAhead(readyAt, now) ? lastUse : Math.max(lastUse, readyAt);
 }
 
-/** Milliseconds until a loaded on-demand slot becomes idle; undefined when that is not due. */
+/**
+ * Milliseconds until a loaded on-demand slot becomes idle, or, while it is used, until its last use is published again;
+ * undefined where neither is due.
+ */
 export function idleInMs(input: WantedInput): number | undefined {
   const { spec, demand } = input;
   if (spec === undefined || spec.load !== "onDemand" || spec.idleSeconds === 0) return undefined;
-  if (demand.held > 0 || demand.inFlight > 0) return undefined;
+  if (demand.held > 0 || demand.inFlight > 0) return Math.max(leastUseMs, idleStepOf(spec));
   const lastUse = Math.max(
     at(demand.lastRequestAt),
     knownUse(input),
@@ -122,6 +126,12 @@ export function idleInMs(input: WantedInput): number | undefined {
 }
 
 const idleStepMs = 10_000;
+/** The last use of a slot is not published more often than this while it is used. */
+const leastUseMs = 5000;
+
+function idleStepOf({ idleSeconds }: Pick<SlotSpec, "idleSeconds">): number {
+  return idleSeconds === 0 ? idleStepMs : Math.min(idleStepMs, idleSeconds * 100);
+}
 
 /**
  * `status.idleSince` of a wanted on-demand slot: its last use by the gateways' demand, exact to a tenth of its idle
@@ -133,7 +143,6 @@ export function idleSince(input: WantedInput & Pick<SlotInput, "want">): string 
   const published = input.before?.status.idleSince;
   const known = published === undefined ? undefined : new Date(knownUse(input)).toISOString();
   const lastUse = demand.held + demand.inFlight > 0 ? now.getTime() : at(demand.lastRequestAt);
-  const stepMs = spec.idleSeconds === 0 ? idleStepMs : Math.min(idleStepMs, spec.idleSeconds * 100);
-  if (lastUse === 0 || (known !== undefined && lastUse - at(known) <= stepMs)) return known;
+  if (lastUse === 0 || (known !== undefined && lastUse - at(known) <= idleStepOf(spec))) return known;
   return new Date(lastUse).toISOString();
 }

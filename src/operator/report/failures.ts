@@ -1,8 +1,7 @@
 import type { SlotStatus } from "../../api/status.ts";
 import { at, type SlotInput } from "../plan/input.ts";
 import type { Decision } from "../plan/decision.ts";
-import { failuresInForce, isOtherModel } from "../plan/facts.ts";
-import { steadyMs } from "../plan/failing.ts";
+import { failuresInForce, isOtherModel, steadyMs } from "../plan/facts.ts";
 import { processInput } from "../plan/processes.ts";
 import { runtimeUnreachableUntil, unreachableReason } from "../plan/unreachable.ts";
 import { isHindered, type Verdict } from "../plan/verdict.ts";

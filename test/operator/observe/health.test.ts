@@ -8,17 +8,18 @@ import type { ProbeTarget } from "../../../src/engines/engine.ts";
 import { HealthRecords } from "../../../src/operator/observe/health.ts";
 import type { Health } from "../../../src/operator/plan/input.ts";
 import { epoch, later, observed, published, specOf } from "../fixture.ts";
+import { ManualClock } from "../../doubles/clock.ts";
 import { SlotMemories } from "../../../src/operator/slot-memory.ts";
 import type { Probe } from "../../../src/operator/observe/probe.ts";
 
-const healthOf = (probe: Probe): HealthRecords => new HealthRecords(probe, new SlotMemories());
+const healthOf = (probe: Probe, clock = new ManualClock(epoch.getTime())): HealthRecords =>
+  new HealthRecords(probe, new SlotMemories(), clock);
 
 const plain = { path: "/health", warmUp: undefined };
 const warming = { path: "/health", warmUp: { path: "/v1/chat/completions", body: {} } };
 
 interface Look {
   readonly process?: Observed;
-  readonly spec?: SlotSpec;
   readonly before?: PublishedSlot;
   /** Its runtime does not answer. */
   readonly isBlind?: boolean;
@@ -26,11 +27,10 @@ interface Look {
 
 /** Looks, and asks where that is due. */
 async function look(health: HealthRecords, target: ProbeTarget, now: Date, more: Look = {}): Promise<Health> {
-  const { process = observed(), spec = specOf(), before, isBlind = false } = more;
-  const state = (): Health => health.stateOf(process, spec, before, now, isBlind);
+  const { process = observed(), before, isBlind = false } = more;
+  const state = (): Health => health.stateOf(process, before, now, isBlind);
   const { probeDue } = state();
-  const asked =
-    probeDue === undefined ? undefined : health.probe(process, target, { ...probeDue, timeoutMs: 3000, now });
+  const asked = probeDue === undefined ? undefined : health.probe(process, target, { ...probeDue, timeoutMs: 3000 });
   if (probeDue?.isAwaited === true) await asked;
   await turn();
   return state();
@@ -55,25 +55,34 @@ it("a failed warm-up request is sent again at growing intervals, under any chang
   assert.equal(await restAt(epoch), 5000, "a clock that was set back makes nobody wait for an hour");
 });
 
-/** At which of these seconds an engine is probed that is looked at then. */
-async function probedAt(seconds: readonly number[], intervalSeconds = 5): Promise<readonly number[]> {
+/** When a warm engine is probed that became so 0.3 s after the epoch, in seconds, within 11.7 s; `edit`: after 5.5 s. */
+async function probedAt(intervalSeconds: number, edit = intervalSeconds): Promise<readonly number[]> {
+  const clock = new ManualClock(later(0.3).getTime());
   const probes: number[] = [];
-  let at = 0;
   using health = healthOf(async () => {
-    probes.push(at);
+    probes.push((clock.now().getTime() - epoch.getTime()) / 1000);
     return { outcome: "healthy" };
+  }, clock);
+  const every = (seconds: number): SlotSpec => ({
+    ...specOf(),
+    probe: { ...specOf().probe, intervalSeconds: seconds },
   });
-  const spec = { ...specOf(), probe: { ...specOf().probe, intervalSeconds } };
-  for (at of seconds) await look(health, plain, later(at), { spec });
+  await look(health, plain, clock.now());
+  for (let tenth = 3; tenth < 117; tenth++) {
+    health.follow("primary", [[observed(), plain]], every(tenth < 55 ? intervalSeconds : edit));
+    clock.advance(100);
+    await turn();
+  }
+  health.follow("primary", [], specOf());
+  clock.advance(60_000);
   return probes;
 }
 
-it("an engine is probed on whole seconds, where many are asked together, and never later than its interval", async () => {
-  const tenths = Array.from({ length: 117 }, (_, tenth) => (tenth + 3) / 10);
-  assert.deepEqual(await probedAt(tenths), [0.3, 5, 10]);
-  assert.deepEqual(await probedAt(tenths, 2.5), [0.3, 2, 4, 6, 8, 10]);
-  assert.deepEqual((await probedAt(tenths, 0.5)).slice(0, 4), [0.3, 0.8, 1.3, 1.8]);
-  assert.deepEqual(await probedAt([3600, 3601, 0]), [3600, 0], "also where the clock is set back");
+it("a warm engine is probed on whole seconds, where many are asked together, and never later than its interval", async () => {
+  assert.deepEqual(await probedAt(5), [0.3, 5, 10]);
+  assert.deepEqual(await probedAt(2.5), [0.3, 2, 4, 6, 8, 10]);
+  assert.deepEqual((await probedAt(0.5)).slice(0, 4), [0.3, 0.8, 1.3, 1.8]);
+  assert.deepEqual(await probedAt(10, 2), [0.3, 7, 9, 11], "also after an edit");
 });
 
 it("a warm-up request does not delay a slot while its runtime does not answer", { timeout: 180_000 }, async () => {
@@ -97,7 +106,7 @@ it("an engine whose socket is open again is as healthy as before; a paused conta
   assert.deepEqual(await lookAt(false, 1), [true, false]);
   assert.deepEqual(await lookAt(true, 2), [true, true]);
   const paused = observed({ isListening: false, drift: { reason: "Paused", message: "" } });
-  assert.equal(health.stateOf(paused, specOf(), undefined, epoch).lostAt, undefined);
+  assert.equal(health.stateOf(paused, undefined, epoch).lostAt, undefined);
 });
 
 it("an engine that refuses its warm-up request is known to refuse it", async () => {

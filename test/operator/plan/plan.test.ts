@@ -351,7 +351,6 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   "a warm one is ready": [
     input({ ...coming("warming"), health: { main: warm } }),
     "loaded: ready loaded Loaded: tiny is loaded",
-    "again in 5 s",
   ],
   "the second process dies alone: the first keeps serving": [
     input({
