@@ -43,6 +43,7 @@ export class Controller implements AsyncDisposable {
   readonly #registry: ModelRegistry;
   readonly #log: Logger;
   readonly #isPaused: boolean;
+  readonly #beat: () => Promise<void>;
   readonly #pullRequests: Pick<PullRequests, "watch" | "sync"> | undefined;
   readonly #stack = new AsyncDisposableStack();
   readonly #closing = new AbortController();
@@ -63,6 +64,8 @@ export class Controller implements AsyncDisposable {
     pullRequests?: Pick<PullRequests, "watch" | "sync">;
     /** The conditions of models and upstreams that an earlier operator published last. */
     resources?: readonly ResourceStatus[];
+    /** Publishes the operator's heartbeat out of turn. */
+    beat: () => Promise<void>;
     log: Logger;
     metrics: (queue: () => WorkQueue) => OperatorMetrics;
     isPaused: boolean;
@@ -86,6 +89,7 @@ export class Controller implements AsyncDisposable {
       onNewProblems: () => this.queue.add(registryKey),
     });
     this.#isPaused = options.isPaused;
+    this.#beat = options.beat;
     this.#pullRequests = options.pullRequests;
     this.queue = new WorkQueue({
       clock: options.dependencies.clock,
@@ -261,6 +265,7 @@ export class Controller implements AsyncDisposable {
       log: this.#log,
       isPaused: this.#isPaused,
       signal: this.#closing.signal,
+      onDeleting: this.#beat,
       onRepaired: (reason) => this.metrics.repaired(name, reason),
       onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => {
         this.metrics.published(after, before);

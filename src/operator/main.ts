@@ -193,6 +193,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     published,
     memories,
   };
+  let heartbeat: Awaited<ReturnType<typeof startHeartbeat>> | undefined;
   const controller = stack.use(
     new Controller({
       dependencies,
@@ -200,6 +201,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       models,
       pullRequests,
       resources: before.registry?.resources ?? [],
+      beat: async () => await heartbeat?.beat(),
       log,
       isPaused: options.isPaused,
       metrics: (queue) =>
@@ -228,7 +230,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     );
     return [...problems, ...written.problems()];
   };
-  const heartbeat = stack.use(
+  heartbeat = stack.use(
     await startHeartbeat({
       publisher,
       onFailing: (error) => log.error({ err: error }, "no state can be written; trying on each second"),

@@ -71,8 +71,14 @@ test("a slot is loaded, unloaded, restarted, swapped, written, created and remov
   assert.equal((await envelopeOf(refused)).error.code, "slot.disabled");
   // The last two there are, one right after the other: what was asked for is no directory that somebody emptied.
   for (const name of ["extra", "coder"]) assert.equal((await send("DELETE", `/api/slots/${name}`)).status, 202);
+  const seen = new Set<number>();
   for (const name of ["extra", "coder"])
-    await until(`${name} is gone`, async () => (await send("GET", `/api/slots/${name}`)).status === 404);
+    await until(`${name} is gone`, async () => {
+      const { status } = await send("GET", `/api/slots/${name}`);
+      seen.add(status);
+      return status === 404;
+    });
+  assert.ok(!seen.has(503), "a slot that is gone is no slot whose status is still to come");
   const health: unknown = await (await send("GET", "/api/health/system")).json();
   assert.equal(isRecord(health) && health["status"], "ok");
   await until("no request to remove is left", async () => {

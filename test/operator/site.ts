@@ -214,6 +214,7 @@ export class Site implements AsyncDisposable {
         },
         [Symbol.asyncDispose]: async () => undefined,
       },
+      beat: async () => undefined,
       log,
       metrics: (queue) => new OperatorMetrics(queue),
       isPaused,

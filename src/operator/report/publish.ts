@@ -9,6 +9,8 @@ import type { Dependencies } from "../dependencies.ts";
 export interface PublishOptions {
   /** Called with every written status, e.g. for metrics. */
   readonly onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => void;
+  /** Tells gateways that there is one slot less before its status goes: else they would wait for that status. */
+  readonly onDeleting: () => Promise<void>;
 }
 
 /** Writes the status once, and only when it differs. Returns the published state. */
@@ -24,7 +26,10 @@ export async function publish(
     // First: a file that is removed while it counts as published would be written again.
     dependencies.published.delete(input.name);
     try {
-      if (before !== undefined) await dependencies.publisher.deleteSlot(input.name);
+      if (before !== undefined) {
+        await options.onDeleting();
+        await dependencies.publisher.deleteSlot(input.name);
+      }
     } catch (error) {
       if (before !== undefined) dependencies.published.set(input.name, before);
       throw error;
