@@ -13,6 +13,7 @@ import { Admission } from "./slots/admission.ts";
 import { isSlotDraining } from "./slots/availability.ts";
 import { BufferBudget } from "./slots/budget.ts";
 import { buildApp } from "./app.ts";
+import { ConversationThread } from "./conversations/thread.ts";
 import { Gate } from "./auth/gate.ts";
 import { connectionLimits, ConnectionLimiter, limitText, openFileLimit } from "./http/connection-limit.ts";
 import type { GuardedRoute } from "./auth/hook.ts";
@@ -99,6 +100,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       onDiscoveredError: (error) => log.warn({ err: error }, "a provider's list of models could not be kept"),
     }),
   );
+  // In a cluster, other gateways have conversations of the same owners.
+  const conversations = stack.use(new ConversationThread(config.stateDir, { hasAll: config.store === "files" }));
   const traces = stack.use(await openTraces(config, { version, instance: gateway, log }));
   const { published, openUpstreams, discovered, tokens } = store;
   // No await from here to the last of the following statements: providers answer and operators publish at any time.
@@ -246,7 +249,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       writer: store.writer,
       gate,
       tokens,
-      conversations: store.conversations,
+      conversations,
       log,
       config,
       configOrigins: options.configOrigins ?? {},

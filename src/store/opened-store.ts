@@ -6,7 +6,6 @@ import type { TokenStore } from "./auth/tokens.ts";
 import type { ManifestWriter } from "./files/writer.ts";
 import type { FileOwner } from "./state/context-directory.ts";
 import type { ContextFiles } from "./state/context-files.ts";
-import type { ConversationThread } from "./state/conversation-thread.ts";
 import type { DiscoveredStore } from "./state/discovered.ts";
 import type { EngineLockFile } from "./state/engine-images.ts";
 import type { FitFigureFile } from "./state/fit-figures.ts";
@@ -93,7 +92,6 @@ export interface GatewayStore extends AsyncDisposable {
   readonly tokens: TokenStore;
   /** Reads a key of a Secret of the store's cluster; absent: there is none. Undefined without it. Rejects with ApiError. */
   readonly readSecret?: (name: string, key: string) => Promise<string | undefined>;
-  readonly conversations: ConversationThread;
   /** Records whether authentication is on in this gateway, for commands that create tokens later. */
   noteAuthMode(isEnabled: boolean): Promise<void>;
   readonly writer: ManifestWriter;

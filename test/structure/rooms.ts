@@ -30,7 +30,7 @@ export const rooms: Readonly<Record<string, Rooms>> = {
     arrows: {
       top: ["v1", "management", "proxy", "pages"],
       v1: ["media", "routing", "body-checks"],
-      management: ["auth", "routing", "providers"],
+      management: ["auth", "routing", "providers", "conversations"],
       proxy: ["telemetry", "providers"],
       telemetry: ["routing"],
       media: ["protocols"],
@@ -39,6 +39,7 @@ export const rooms: Readonly<Record<string, Rooms>> = {
       protocols: ["relay"],
       relay: ["http"],
       auth: ["http"],
+      conversations: [],
       slots: [],
       http: ["slots"],
       pages: ["http"],

@@ -21,7 +21,9 @@ const plain = [
   // The images and the models that a release ships, in its own directory.
   "store/files/catalog.ts",
   "store/state/engine-images.ts",
-  // The lock of updates is no state.
+  // A path, of files that gateways alone read and write.
+  "store/state/conversation-directory.ts",
+  // The locks of updates and of conversations are no state.
   "store/state/lock.ts",
 ];
 

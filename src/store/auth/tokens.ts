@@ -14,7 +14,7 @@ import {
 } from "../../api/token.ts";
 import { removeLeftovers, syncDirectory, temporaryFor } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
-import { removeConversations } from "../state/conversations.ts";
+import { conversationDirectory } from "../state/conversation-directory.ts";
 import { privateDirectory } from "../state/state-owner.ts";
 import { TokenConfirmations } from "./token-confirmations.ts";
 import { TokenUse } from "./token-use.ts";
@@ -152,7 +152,7 @@ export class TokenStore implements AsyncDisposable {
     await this.#use.forget(id);
     await this.#confirmations.remove(id);
     // No later token can read the conversations: an id never comes back.
-    await removeConversations(this.#stateDir, tokenOwner(id));
+    await rm(conversationDirectory(this.#stateDir, tokenOwner(id)), { recursive: true, force: true });
     return true;
   }
 

@@ -1,7 +1,6 @@
 import { noteAuthMode } from "../auth/token-confirmations.ts";
 import { TokenStore } from "../auth/tokens.ts";
 import { documentsInFiles } from "../documents.ts";
-import { ConversationThread } from "../state/conversation-thread.ts";
 import { openDemandWriter } from "../state/demand.ts";
 import { otherDemandFiles } from "../state/other-demand.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
@@ -30,7 +29,6 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
   const published = stack.use(await openPublished(stateDir, { onUnknown }));
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: onDiscoveredError }));
   const tokens = stack.use(new TokenStore(stateDir));
-  const conversations = stack.use(new ConversationThread(stateDir));
   const requests = stack.use(await openRequestStore(stateDir));
   const hardware = stack.use(await openHardwareStore(documentsInFiles(stateDir)));
   const groups = stack.use(await openGroupStore(documentsInFiles(stateDir)));
@@ -49,7 +47,6 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
     discovered,
     openUpstreams: new OpenUpstreams(stateDir),
     tokens,
-    conversations,
     noteAuthMode: (isEnabled) => noteAuthMode(stateDir, isEnabled),
     writer: manifestWriter({ configDir, isReadOnly: config.readOnly, removals: removalRecorder(stateDir) }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

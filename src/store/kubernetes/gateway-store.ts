@@ -2,7 +2,6 @@ import { isStatus } from "../../kubernetes/api-error.ts";
 import type { ApiClient } from "../../kubernetes/client.ts";
 import { texts } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
-import { ConversationThread } from "../state/conversation-thread.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
 import { openGroupStore } from "../state/groups.ts";
 import { openHardwareStore } from "../state/hardware.ts";
@@ -19,8 +18,7 @@ import { openRequests } from "./requests.ts";
 import { noteAuthModeIn, openTokenSecret, SecretTokens } from "./tokens.ts";
 import { objectWriter } from "./writer.ts";
 
-/** The store of a gateway in a cluster. Models that providers list are found anew by each gateway, and
- * conversations of the chat page stay with the one that keeps them. */
+/** The store of a gateway in a cluster. Models that providers list are found anew by each gateway. */
 export async function openClusterGatewayStore(
   { stateDir }: StoreConfig,
   options: GatewayStoreOptions & { readonly openClient: OpenClient },
@@ -48,7 +46,6 @@ export async function openClusterGatewayStore(
   const pulls = stack.use(await openPullStore(maps));
   const modelTasks = stack.use(await openModelTaskStore(maps));
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: options.onDiscoveredError }));
-  const conversations = stack.use(new ConversationThread(stateDir, { hasAll: false }));
   const others = stack.use(await openOtherLeases(client, options.gateway, onError));
   const demand = openDemandLease(client, options.gateway);
   const owned = stack.move();
@@ -62,7 +59,6 @@ export async function openClusterGatewayStore(
     pulls,
     modelTasks,
     discovered,
-    conversations,
     openUpstreams: new OpenUpstreams(stateDir),
     tokens,
     readSecret: (name, key) => readSecretKey(client, name, key),

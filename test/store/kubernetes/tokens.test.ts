@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { tokenOwner } from "../../../src/api/token.ts";
 import { openTokenSecret, SecretTokens } from "../../../src/store/kubernetes/tokens.ts";
-import { ConversationStore } from "../../../src/store/state/conversations.ts";
+import { ConversationStore } from "../../../src/gateway/conversations/store.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";

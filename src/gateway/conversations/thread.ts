@@ -1,9 +1,9 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ConversationHead } from "../../api/management/chat-routes.ts";
 import { TaskNotDone, TaskThread } from "../../lib/task-thread.ts";
-import { errorOf } from "../thread-failure.ts";
-import type { Answer, Question } from "./conversation-task.ts";
-import { ConversationStore } from "./conversations.ts";
+import { errorOf } from "./thread-failure.ts";
+import type { Answer, Question } from "./task.ts";
+import { ConversationStore } from "./store.ts";
 
 /**
  * Conversations of the chat page. Whole ones are checked, read and written on a thread of their own, one after the
@@ -14,7 +14,7 @@ export class ConversationThread implements AsyncDisposable {
   readonly #hasAll: boolean;
   readonly #store: ConversationStore;
   readonly #thread = new TaskThread({
-    module: new URL("conversation-worker.ts", import.meta.url),
+    module: new URL("worker.ts", import.meta.url),
     idleMs: 30_000,
     // Each may hold a body.
     most: 16,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
-import { ConversationThread } from "../../../src/store/state/conversation-thread.ts";
+import { ConversationThread } from "../../../src/gateway/conversations/thread.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const id = "aaaaaaaa";

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,9 +17,9 @@ import { mapLimited } from "../../lib/map-limited.ts";
 import { Serial } from "../../lib/serial.ts";
 import { readSmallText } from "../../lib/small-file.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import { acquireLock, LockHeld, type HeldLock } from "./lock.ts";
+import { conversationDirectory } from "../../store/state/conversation-directory.ts";
+import { acquireLock, LockHeld, type HeldLock } from "../../store/state/lock.ts";
 
-const parent = "conversations";
 const keptSchema = conversationHeadSchema.pick({ updated_at: true }).loose();
 /** A conversation has at most 16 MiB as the client sends it; escapes may make the file longer. */
 const longestFileBytes = 128 * 1024 ** 2;
@@ -37,14 +36,13 @@ const mostConversations = 1000;
  * private: only the gateway's own user may read them.
  */
 export class ConversationStore {
-  readonly #directory: string;
-
+  readonly #stateDir: string;
   readonly #mostBytes: number;
   readonly #writes = new Serial();
 
   /** `mostBytes`: of one owner's files together; less in tests. */
   constructor(stateDir: string, mostBytes = 256 * 1024 ** 2) {
-    this.#directory = join(stateDir, parent);
+    this.#stateDir = stateDir;
     this.#mostBytes = mostBytes;
   }
 
@@ -137,18 +135,8 @@ export class ConversationStore {
   }
 
   #of(owner: string): string {
-    return join(this.#directory, directoryName(owner));
+    return conversationDirectory(this.#stateDir, owner);
   }
-}
-
-/** Deletes all conversations of an owner who cannot come back. */
-export async function removeConversations(stateDir: string, owner: string): Promise<void> {
-  await rm(join(stateDir, parent, directoryName(owner)), { recursive: true, force: true });
-}
-
-/** An owner's name may hold every character. */
-function directoryName(owner: string): string {
-  return createHash("sha256").update(owner).digest("hex").slice(0, 32);
 }
 
 /**

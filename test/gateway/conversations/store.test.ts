@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { conversationSchema, type Conversation } from "../../../src/api/management/chat-routes.ts";
 import { bootId } from "../../../src/lib/boot-id.ts";
-import { ConversationStore } from "../../../src/store/state/conversations.ts";
+import { ConversationStore } from "../../../src/gateway/conversations/store.ts";
 import { acquireLock } from "../../../src/store/state/lock.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 

@@ -1,5 +1,5 @@
-import { ApiError, type ApiErrorOptions, type ErrorCode } from "../api/errors.ts";
-import { errorCode } from "../lib/error-code.ts";
+import { ApiError, type ApiErrorOptions, type ErrorCode } from "../../api/errors.ts";
+import { errorCode } from "../../lib/error-code.ts";
 
 /** An error that can pass between threads: our own message, or the file system's code. */
 export type Failure =

@@ -1,5 +1,5 @@
 import type { ConversationHead } from "../../api/management/chat-routes.ts";
-import type { Failure } from "../thread-failure.ts";
+import type { Failure } from "./thread-failure.ts";
 
 /** A message to the thread. */
 export type Question = { readonly stateDir: string; readonly owner: string; readonly id: string } & (

@@ -5,9 +5,9 @@ import { conversationSchema, type Conversation } from "../../api/management/chat
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { excessOf, halfCharacter, isWellFormed } from "../../lib/json-limits.ts";
 import { parseJson } from "../../lib/json.ts";
-import { failureOf } from "../thread-failure.ts";
-import type { Answer, Question } from "./conversation-task.ts";
-import { ConversationStore } from "./conversations.ts";
+import { failureOf } from "./thread-failure.ts";
+import type { Answer, Question } from "./task.ts";
+import { ConversationStore } from "./store.ts";
 
 /** Runs on a thread of its own: a conversation of 16 MiB takes its parser and its schema up to a second. */
 parentPort?.on("message", (question: Question) => {
