@@ -7,7 +7,7 @@ import type { ModelPulls } from "../models/fetch/model-pulls.ts";
 import type { Runtimes } from "../runtimes/runtime.ts";
 import type { GroupStore } from "../store/state/groups.ts";
 import type { DemandStore, DesiredSource, Publisher, RequestStore } from "../store/store.ts";
-import type { EngineContexts } from "./act/contexts.ts";
+import type { EngineContexts } from "./contexts/contexts.ts";
 import type { Learning } from "./act/learning.ts";
 import type { ComputeRecords } from "./observe/compute.ts";
 import type { ConflictIndex } from "./observe/conflicts.ts";

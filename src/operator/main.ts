@@ -9,7 +9,7 @@ import type { LeaderStore } from "../store/opened-store.ts";
 import type { Lease, SourceProblem } from "../store/store.ts";
 import { DeduplicatedLog } from "./report/deduplicated-log.ts";
 import { ComputeRecords } from "./observe/compute.ts";
-import { EngineContexts } from "./act/contexts.ts";
+import { EngineContexts } from "./contexts/contexts.ts";
 import { Learning } from "./act/learning.ts";
 import { ConflictIndex } from "./observe/conflicts.ts";
 import { Controller } from "./controller.ts";

@@ -15,7 +15,7 @@ export interface Rooms {
 export const rooms: Readonly<Record<string, Rooms>> = {
   operator: {
     arrows: {
-      top: ["act", "report", "groups", "pulls", "ports"],
+      top: ["act", "contexts", "report", "groups", "pulls", "ports"],
       act: ["plan"],
       report: ["observe"],
       groups: ["plan"],
@@ -23,8 +23,16 @@ export const rooms: Readonly<Record<string, Rooms>> = {
       pulls: [],
       plan: [],
       ports: [],
+      contexts: [],
     },
-    types: { act: ["observe", "top"], report: ["top"], groups: ["top"], observe: ["top"], pulls: ["top"] },
+    types: {
+      act: ["observe", "top"],
+      contexts: ["top"],
+      report: ["top"],
+      groups: ["top"],
+      observe: ["top"],
+      pulls: ["top"],
+    },
   },
   gateway: {
     arrows: {

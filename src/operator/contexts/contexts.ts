@@ -15,10 +15,10 @@ import type { ContextFiles, ContextLimits } from "../../store/state/context-file
 import type { Runtimes } from "../../runtimes/runtime.ts";
 import type { Clock } from "../queue.ts";
 import type { SlotMemories } from "../slot-memory.ts";
-import { ContextCalls, type Place } from "./context-calls.ts";
-import { contextKey, imageOf } from "./context-key.ts";
-import { limitsOf } from "./context-limits.ts";
-import { refusalIn, sizeText, textOf } from "./context-messages.ts";
+import { ContextCalls, type Place } from "./calls.ts";
+import { contextKey, imageOf } from "./key.ts";
+import { limitsOf } from "./limits.ts";
+import { refusalIn, sizeText, textOf } from "./messages.ts";
 
 /** The time limit of an unload for an engine that saves, and of a start for an engine that reads. */
 const saveLimitMs = 10_000;

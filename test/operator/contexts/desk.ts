@@ -5,7 +5,7 @@ import type { KeptContext } from "../../../src/api/kept-context.ts";
 import type { ModelRecord } from "../../../src/api/model.ts";
 import { completeSlot, slotSpecSchema, type SlotSpec, type SlotSpecInput } from "../../../src/api/slot.ts";
 import type { Observed, Workload } from "../../../src/api/workload.ts";
-import { EngineContexts } from "../../../src/operator/act/contexts.ts";
+import { EngineContexts } from "../../../src/operator/contexts/contexts.ts";
 import type { FileOwner } from "../../../src/store/state/context-directory.ts";
 import { ContextFiles } from "../../../src/store/state/context-files.ts";
 import { LlamaPlaces, type Fault } from "../../doubles/llama-places.ts";
