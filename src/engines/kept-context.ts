@@ -13,6 +13,8 @@ export const savePathFlag = "--slot-save-path";
  */
 const pathInside = "/berth/context";
 
+const longestRefusal = 300;
+
 /** Where the process can save its context; undefined where the slot does not keep it, or the engine cannot. */
 export function contextPlaceOf(input: SlotInputs, process: ProcessRef): Workload["contextPlace"] {
   const { contextDir } = input.host;
@@ -28,6 +30,15 @@ export function withoutContextPlace({ contextPlace, ...workload }: Workload): Wo
   const { command } = workload;
   const at = command.findIndex((word, index) => word === savePathFlag && command[index + 1] === contextPlace.target);
   return { ...workload, command: at < 0 ? command : command.toSpliced(at, 2) };
+}
+
+/**
+ * The line by which an engine refuses its place to save to. llama-server ends with `error while handling argument
+ * "--slot-save-path": not a directory: …`, and a version without the flag with `error: invalid argument: …`.
+ */
+export function refusalIn(output: string): string | undefined {
+  const line = output.split("\n").find((each) => /^error\b.*\bargument\b/.test(each) && each.includes(savePathFlag));
+  return line?.slice(0, longestRefusal);
 }
 
 /** For status: whether the slot keeps its context, where its manifest says so. */

@@ -8,7 +8,7 @@ import type { SavedContext, SavedPlace } from "../../api/saved-context.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { KeptContext } from "../../api/kept-context.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
-import { withoutContextPlace } from "../../engines/kept-context.ts";
+import { refusalIn, withoutContextPlace } from "../../engines/kept-context.ts";
 import { byteText } from "../../api/byte-text.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import type { ContextFiles, ContextLimits } from "../../store/state/context-files.ts";
@@ -18,7 +18,7 @@ import type { SlotMemories } from "../slot-memory.ts";
 import { ContextCalls, type Place } from "./calls.ts";
 import { contextKey, imageOf } from "./key.ts";
 import { limitsOf } from "./limits.ts";
-import { refusalIn, sizeText, textOf } from "./messages.ts";
+import { sizeText, textOf } from "./messages.ts";
 
 /** The time limit of an unload for an engine that saves, and of a start for an engine that reads. */
 const saveLimitMs = 10_000;
