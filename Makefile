@@ -6,7 +6,7 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 KEPT := $(shell [ ! -O . ] || echo "NODE_COMPILE_CACHE='$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}'")
 TEST := $(KEPT) $(RUN) --test --test-reporter=./test/support/reporter.ts
 # Whole programs, with Node alone: `make test-system`.
-SYSTEM := e2e embedded hack main program
+SYSTEM := e2e embedded hack program
 # Suites that need more than Node have targets of their own; every other folder belongs to `make test`.
 OTHER_SUITES := bare bench browser clients docker edge gpu k8s llama-server monitoring pack schema site soak
 TESTS := $(filter-out $(patsubst %,test/%/,$(SYSTEM) $(OTHER_SUITES) doubles fixtures support),$(wildcard test/*/))

@@ -1,5 +1,5 @@
 import { runCommandLine } from "./command-line.ts";
-import { runEntry } from "./entry.ts";
+import { runEntry } from "../program/entry.ts";
 
 const { env, stdout, stderr } = process;
 await runEntry(() =>

@@ -1,6 +1,6 @@
 import { CommanderError } from "commander";
 import { CommandError } from "../cli/client.ts";
-import { exitCodeOf, type ExplainedEnd } from "./entry.ts";
+import { exitCodeOf, type ExplainedEnd } from "../program/entry.ts";
 import { buildProgram, type ProgramContext } from "./program.ts";
 
 /** Runs the words after `berth` to their exit code: 0 done, 1 failed, 2 usage. Rejects for a defect of Berth. */

@@ -15,7 +15,7 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .command("up")
     .description("run operator and gateway; stops every engine when it is stopped")
     .action(async () => {
-      const { up: run } = await import("./up.ts");
+      const { up: run } = await import("../program/up.ts");
       exit(await run({ env }));
     });
   withExamples(
@@ -32,11 +32,11 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .option("--standby", "listen beside the gateway that runs here, while that one is restarted", false)
     .action(async ({ reload, standby, ...options }: ServeOptions) => {
       if (reload) {
-        const { serveReloading } = await import("./reload.ts");
+        const { serveReloading } = await import("../program/reload.ts");
         exit(await serveReloading({ env, ...options }));
         return;
       }
-      const { serve: run } = await import("./serve.ts");
+      const { serve: run } = await import("../program/serve.ts");
       exit(await run({ env, isStandby: standby, ...options }));
     });
   withExamples(
@@ -51,7 +51,7 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .option("--stop-engines", "end every engine when stopped", false)
     .option("--standby", "while another operator runs, wait to take over from it", false)
     .action(async ({ paused, stopEngines, standby }: Record<"paused" | "stopEngines" | "standby", boolean>) => {
-      const { operator: run } = await import("./operator.ts");
+      const { operator: run } = await import("../program/operator.ts");
       exit(await run({ env, paused, stopsEngines: stopEngines, isStandby: standby }));
     });
   withExamples(

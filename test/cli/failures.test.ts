@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { errorTable } from "../../src/api/errors.ts";
 import { Client, CommandError } from "../../src/cli/client.ts";
 import { nextStep } from "../../src/cli/next-steps.ts";
-import { exitCodeOf } from "../../src/main/entry.ts";
+import { exitCodeOf } from "../../src/program/entry.ts";
 import { apiDouble, stream, type Answer } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";

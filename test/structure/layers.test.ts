@@ -70,13 +70,13 @@ describe("layers", () => {
       ["gateway/a.ts:2: gateway may not import runtimes"],
     ],
     [
-      "a static import where main must wait until it is needed",
+      "a static import where program must wait until it is needed",
       {
-        "main/a.ts":
+        "program/a.ts":
           'import type { O } from "../operator/o.ts";\nimport {\n  type P,\n  o,\n} from "../operator/o.ts";\nawait import("../operator/o.ts");\n',
         "operator/o.ts": "",
       },
-      ["main/a.ts:2: main imports operator dynamically only"],
+      ["program/a.ts:2: program imports operator dynamically only"],
     ],
     [
       "a package outside its column",

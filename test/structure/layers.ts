@@ -58,7 +58,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   program: {
     layers: ["api", "lib"],
     modules: ["cli/client.ts"],
-    dynamic: ["store", "engines", "runtimes", "hardware", "operator"],
+    dynamic: ["store", "engines", "runtimes", "hardware", "operator", "gateway"],
     packages: ["pino"],
   },
   tools: {
@@ -70,9 +70,8 @@ export const layers: Readonly<Record<string, Layer>> = {
   main: {
     layers: ["api", "lib", "kubernetes", "program", "tools"],
     modules: ["cli/client.ts", "cli/commands.ts", "cli/options.ts", "cli/output.ts"],
-    dynamic: ["operator", "gateway", "cli"],
+    dynamic: ["cli"],
     packages: ["commander"],
-    types: ["pino"],
   },
 };
 

@@ -1,6 +1,6 @@
 import { flushCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";
-import { readSettings } from "../program/settings.ts";
+import { readSettings } from "./settings.ts";
 import { supervise, type RunningUp } from "./supervisor.ts";
 
 const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";

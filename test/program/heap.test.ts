@@ -18,7 +18,7 @@ it("the gateway's heap and the bodies beside it fit into the memory that the cha
   assert.equal(values.gateway.resources.limits.memory, "1Gi");
   const { config } = loadConfig({}, {}, { isRoot: true, home: "/", xdgConfigHome: undefined, xdgStateHome: undefined });
   const heaps = await Promise.all(
-    ["charts/berth/templates/gateway.yaml", "bin/berth", "src/main/supervisor.ts"].map(async (path) => {
+    ["charts/berth/templates/gateway.yaml", "bin/berth", "src/program/supervisor.ts"].map(async (path) => {
       const [, own] = /max-semi-space-size=8\b.*--max-old-space-size=(\d+)/.exec(await read(path)) ?? [];
       return Number(own);
     }),

@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { errorMessage } from "../lib/error-code.ts";
-import type { StopKind } from "../program/signals.ts";
+import type { StopKind } from "./signals.ts";
 
 /** First and last wait before another attempt. */
 const restartDelayMs = { first: 500, last: 8000 } as const;

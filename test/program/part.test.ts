@@ -3,11 +3,11 @@ import { ChildProcess, fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { Part } from "../../src/main/part.ts";
+import { Part } from "../../src/program/part.ts";
 import { runScarce } from "../support/out-of-files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
-const entry = fileURLToPath(new URL("../../src/main/part-entry.ts", import.meta.url));
+const entry = fileURLToPath(new URL("../../src/program/part-entry.ts", import.meta.url));
 
 /** A DOUBLE of a process: it is ready at once or ends with a code, and obeys every signal. */
 function processDouble(endsWith?: number): ChildProcess {
@@ -142,7 +142,7 @@ describe("a part of `berth up`", () => {
   });
 
   it("runs again once a process that could open no file may open some", async () => {
-    const source = JSON.stringify(new URL("../../src/main/part.ts", import.meta.url).href);
+    const source = JSON.stringify(new URL("../../src/program/part.ts", import.meta.url).href);
     const said = await runScarce(`
       import { spawn } from "node:child_process";
       const { Part } = await import(${source});

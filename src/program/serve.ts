@@ -1,14 +1,14 @@
 import { fileURLToPath } from "node:url";
 import type { RunningGateway } from "../gateway/main.ts";
-import { explainStart } from "../program/failure.ts";
-import { openServiceLog } from "../program/log.ts";
-import { findCatalog } from "../program/shipped-catalog.ts";
-import { machineReader } from "../program/hardware.ts";
-import { followHolds } from "../program/log-hold.ts";
-import { readSettings } from "../program/settings.ts";
-import { notifyParent } from "../program/parent.ts";
-import { untilStopped } from "../program/signals.ts";
-import { version } from "../program/version.ts";
+import { explainStart } from "./failure.ts";
+import { openServiceLog } from "./log.ts";
+import { findCatalog } from "./shipped-catalog.ts";
+import { machineReader } from "./hardware.ts";
+import { followHolds } from "./log-hold.ts";
+import { readSettings } from "./settings.ts";
+import { notifyParent } from "./parent.ts";
+import { untilStopped } from "./signals.ts";
+import { version } from "./version.ts";
 
 /**
  * The time of open requests after a Ctrl-C. Connections are closed up to two seconds later (`src/gateway/drain.ts`): the

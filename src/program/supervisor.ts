@@ -1,9 +1,9 @@
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
-import { openLog } from "../program/log.ts";
-import { holdLog, holdMessage, releaseLog, releaseMessage } from "../program/log-hold.ts";
-import { untilStopped, type StopKind } from "../program/signals.ts";
+import { openLog } from "./log.ts";
+import { holdLog, holdMessage, releaseLog, releaseMessage } from "./log-hold.ts";
+import { untilStopped, type StopKind } from "./signals.ts";
 import type { PartCommand } from "./part-entry.ts";
 import { Part } from "./part.ts";
 
@@ -98,7 +98,7 @@ export function supervise(options: SupervisorOptions): RunningUp {
 async function endLeftEngines(env: NodeJS.ProcessEnv, log: Logger): Promise<void> {
   try {
     const { stopAllEngines } = await import("../operator/act/down.ts");
-    const { readSettings } = await import("../program/settings.ts");
+    const { readSettings } = await import("./settings.ts");
     const { config } = await readSettings(env);
     const slots = await stopAllEngines(config, { stopSeconds: 0, listTimeoutMs: 3000 });
     if (slots.length > 0) log.warn(`the operator left engines running; ended ${slots.join(", ")}`);

@@ -2,13 +2,13 @@ import { fork, type ChildProcess } from "node:child_process";
 import { watch, type FSWatcher } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
-import { openLog } from "../program/log.ts";
-import { readSettings, SettingsError } from "../program/settings.ts";
-import { untilStopped } from "../program/signals.ts";
+import { openLog } from "./log.ts";
+import { readSettings, SettingsError } from "./settings.ts";
+import { untilStopped } from "./signals.ts";
 import { errorMessage } from "../lib/error-code.ts";
 
 const isClone = import.meta.url.endsWith(".ts");
-const entry = fileURLToPath(new URL(isClone ? "berth.ts" : "berth.js", import.meta.url));
+const entry = fileURLToPath(new URL(`../main/berth.${isClone ? "ts" : "js"}`, import.meta.url));
 const sources = fileURLToPath(new URL("..", import.meta.url));
 /** Editors and checkouts write several times; the gateway restarts once. */
 const settleMs = 100;

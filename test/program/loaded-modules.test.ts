@@ -67,6 +67,6 @@ it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig 
 
 // Memory at rest: commands, settings and their schemas took three quarters of the parent's.
 it("the parent of operator and gateway loads its log, and no other package", async () => {
-  const packages = await packagesOf("src/main/supervise.ts");
+  const packages = await packagesOf("src/program/supervise.ts");
   assert.deepEqual([...packages.keys()].toSorted(), ["pino"], JSON.stringify([...packages]));
 });

@@ -1,4 +1,4 @@
-import { watchOutput } from "../program/lost-output.ts";
+import { watchOutput } from "./lost-output.ts";
 
 /** How a process ends that has failed for a reason that a person can mend. */
 export interface ExplainedEnd {

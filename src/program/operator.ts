@@ -1,19 +1,19 @@
 import type { Config } from "../api/config.ts";
 import { errorMessage } from "../lib/error-code.ts";
 import { keptSuccess } from "../lib/kept-success.ts";
-import { findEmbedded } from "../program/embedded.ts";
-import { findCatalog } from "../program/shipped-catalog.ts";
-import { findImages } from "../program/shipped-images.ts";
-import { explainStart } from "../program/failure.ts";
-import { holdingsHere, hardwareProbe } from "../program/hardware.ts";
-import { findLlamaServer } from "../program/llama-server.ts";
-import { enginePrint } from "../program/engine-print.ts";
-import { openLog } from "../program/log.ts";
-import { notifyParent } from "../program/parent.ts";
-import { followHolds } from "../program/log-hold.ts";
-import { readSettings } from "../program/settings.ts";
-import { untilStopped } from "../program/signals.ts";
-import { version } from "../program/version.ts";
+import { findEmbedded } from "./embedded.ts";
+import { findCatalog } from "./shipped-catalog.ts";
+import { findImages } from "./shipped-images.ts";
+import { explainStart } from "./failure.ts";
+import { holdingsHere, hardwareProbe } from "./hardware.ts";
+import { findLlamaServer } from "./llama-server.ts";
+import { enginePrint } from "./engine-print.ts";
+import { openLog } from "./log.ts";
+import { notifyParent } from "./parent.ts";
+import { followHolds } from "./log-hold.ts";
+import { readSettings } from "./settings.ts";
+import { untilStopped } from "./signals.ts";
+import { version } from "./version.ts";
 
 /** Ctrl-C is over within ten seconds whatever `stopSeconds` says, and whatever Docker does. */
 const stopTimes = {
@@ -48,7 +48,7 @@ export async function operator(options: {
   });
   const { engineUser } = config;
   const llamaServer = await findLlamaServer(config.llamaServer, options.env);
-  const { askServer } = await import("../program/server-facts.ts");
+  const { askServer } = await import("./server-facts.ts");
   const { runOperator } = await import("../operator/main.ts");
   let running;
   try {
