@@ -3,9 +3,8 @@ import { entryOf, type Entries, type Entry } from "./entries.ts";
 import { waitingMembers } from "./waiting.ts";
 import type { Member } from "./member.ts";
 import { overBudgetMessage, waitingMessage } from "./messages.ts";
-import { isInVain, place, type Placement, type Waiting } from "./place.ts";
+import { isInVain, place, type GroupRules, type Placement, type Waiting } from "./place.ts";
 import { costText } from "./return-cost.ts";
-import type { GroupRules } from "./rules.ts";
 
 /** The answer about the next engine of a loaded slot. */
 export interface NextGrant {

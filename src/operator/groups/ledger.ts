@@ -1,6 +1,6 @@
 import type { GroupStatus } from "../../api/group-status.ts";
 import { admit, type Admission, type NextGrant } from "./admit.ts";
-import type { GroupRules } from "./rules.ts";
+import type { GroupRules } from "./place.ts";
 import type { Entries, Entry } from "./entries.ts";
 import type { Member } from "./member.ts";
 import type { Grant, LeavingCause } from "../plan/grant.ts";

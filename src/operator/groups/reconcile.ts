@@ -9,9 +9,8 @@ import type { SlotStatus } from "../../api/status.ts";
 import { needKey, type WantedFit } from "../plan/growth.ts";
 import type { Amounts } from "./amounts.ts";
 import type { GroupTransition } from "./ledger.ts";
-import type { Member, NextNeed } from "./member.ts";
+import type { Member } from "./member.ts";
 import { capacityOf, needsOf } from "./needs.ts";
-import { groupProblems } from "./problems.ts";
 import { returnCost } from "./return-cost.ts";
 import { groupStatus } from "./status.ts";
 
@@ -82,7 +81,8 @@ export function reconcileGroup(
       grants: (slot) => groups.grantOf(group, slot),
       nextGrants: (slot) => groups.nextGrantOf(group, slot),
       ...(lent === undefined ? {} : { lentUntil: lent.until }),
-      problems: groupProblems({ group, capacity, members, unread, devices: problem }),
+      unread,
+      budgetProblem: problem,
     },
     before,
     clock.now(),
@@ -138,11 +138,13 @@ function memberOf(
     lastUsedAt = Math.max(lastUsedAt, at(demand.lastRequestAt));
   }
   const isLoaded = occupancy === "present";
+  const facts = machine.facts?.();
+  const wantedNeed = wanted === undefined ? undefined : needsOf(withFit(status, wanted), budget, facts);
   const ref = status?.model.ref;
   const model = ref === undefined ? undefined : dependencies.models().get(ref);
   return {
     name,
-    ...needsOf(wanted === undefined || isLoaded ? status : withFit(status, wanted), budget, machine.facts?.()),
+    ...(wantedNeed === undefined || isLoaded ? needsOf(status, budget, facts) : wantedNeed),
     isRequesting: occupancy === "requesting",
     isUnattended: requests === 0 && spec?.load !== "always" && !isLoadRequested(dependencies, name),
     isPresent: isLoaded || (status?.processes.length ?? 0) > 0,
@@ -155,21 +157,13 @@ function memberOf(
     ...(spec === undefined ? {} : { startupSeconds: spec.probe.startupSeconds }),
     idleMs: Math.max(0, clock.now().getTime() - lastUsedAt),
     cost: returnCost({ status, spec, model, demand: demands }),
-    ...(wanted !== undefined && isLoaded ? { next: nextNeed(wanted, status, budget, machine.facts?.()) } : {}),
+    ...(wanted !== undefined && wantedNeed !== undefined && isLoaded
+      ? { next: { key: needKey(wanted), ...wantedNeed } }
+      : {}),
   };
 }
 
 function withFit(status: SlotStatus | undefined, { fit }: WantedFit): Pick<SlotStatus, "fit" | "backend"> {
   const backend = status?.backend === undefined ? {} : { backend: status.backend };
   return { ...backend, ...(fit === undefined ? {} : { fit }) };
-}
-
-/** The need of the engine by which the loaded slot's engine is to be replaced. */
-function nextNeed(
-  wanted: WantedFit,
-  status: SlotStatus | undefined,
-  budget: { readonly capacity: Amounts; readonly isDeclared: boolean },
-  facts: Parameters<typeof needsOf>[2],
-): NextNeed {
-  return { key: needKey(wanted), ...needsOf(withFit(status, wanted), budget, facts) };
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { admit, type Admission } from "../../../src/operator/groups/admit.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
-import type { GroupRules } from "../../../src/operator/groups/rules.ts";
+import type { GroupRules } from "../../../src/operator/groups/place.ts";
 import type { Grant } from "../../../src/operator/plan/grant.ts";
 import { gib, members, slots } from "./members.ts";
 

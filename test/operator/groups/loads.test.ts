@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { GroupRules } from "../../../src/operator/groups/rules.ts";
+import type { GroupRules } from "../../../src/operator/groups/place.ts";
 import { fits } from "../../../src/operator/groups/amounts.ts";
 import { runs } from "../../support/fast-check.ts";
 import { gib } from "./members.ts";

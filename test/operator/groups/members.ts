@@ -1,5 +1,5 @@
 import type { Amounts } from "../../../src/operator/groups/amounts.ts";
-import type { GroupRules } from "../../../src/operator/groups/rules.ts";
+import type { GroupRules } from "../../../src/operator/groups/place.ts";
 import type { Member } from "../../../src/operator/groups/member.ts";
 
 /** The budget of a group called gpu: so many slots at once. */

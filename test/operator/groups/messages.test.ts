@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { admit } from "../../../src/operator/groups/admit.ts";
 import { overBudgetMessage } from "../../../src/operator/groups/messages.ts";
-import type { GroupRules } from "../../../src/operator/groups/rules.ts";
+import type { GroupRules } from "../../../src/operator/groups/place.ts";
 import { gib, members, slots } from "./members.ts";
 
 const times = { maxWaitMs: 60_000, minResidencyMs: 0 };

@@ -1,5 +1,5 @@
 import { fits } from "../../../src/operator/groups/amounts.ts";
-import type { GroupRules } from "../../../src/operator/groups/rules.ts";
+import type { GroupRules } from "../../../src/operator/groups/place.ts";
 import { fc } from "../../support/fast-check.ts";
 import { gib, slots } from "./members.ts";
 import type { SimulatedRequest, SimulatedSlot } from "./simulation.ts";

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { admit } from "../../../src/operator/groups/admit.ts";
-import type { GroupRules } from "../../../src/operator/groups/rules.ts";
+import type { GroupRules } from "../../../src/operator/groups/place.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
 import { fits, type Amounts } from "../../../src/operator/groups/amounts.ts";
 import type { Grant } from "../../../src/operator/plan/grant.ts";
