@@ -167,11 +167,12 @@ export class Controller implements AsyncDisposable {
   /** Enqueues everything, in case an event was lost. Nothing before `start`, which does so itself, has read the models. */
   async resync(): Promise<void> {
     if (!this.#areModelsKnown) return;
-    await this.#dependencies.source.resync();
-    this.queue.add(registryKey);
-    await this.#sweep();
-    this.#groups.enqueueAll();
+    // First: whatever fails below, every slot is looked at.
     for (const name of await this.#allSlots()) this.queue.addResync(`Slot/${name}`);
+    this.queue.add(registryKey);
+    this.#groups.enqueueAll();
+    await this.#dependencies.source.resync();
+    await this.#sweep();
   }
 
   /** Acts no more, not even in a running reconcile: an engine that is being stopped is left to the next operator. */

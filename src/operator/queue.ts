@@ -40,7 +40,7 @@ export interface Done {
 /**
  * Keys to reconcile. A key is worked on by one worker at a time; adding it meanwhile makes it run once more
  * afterwards; adding it twice before that runs it once. A reconcile that throws is retried with backoff. Of keys without
- * an event each turn of the event loop takes one: a thousand slots whose probes are due do not hold up a new one.
+ * an event each turn of the event loop takes one: a resync of a thousand slots does not hold up a new one.
  *
  *   add ──────▶ ready ─┬─▶ running ──▶ done (nothing | delayed)
  *                 ▲    │      │ added meanwhile: dirty

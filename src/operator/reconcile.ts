@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import { processIn, type Step } from "../api/plan.ts";
 import { withTranslated } from "../api/names.ts";
 import { capabilitiesOf } from "../engines/engine.ts";
-import { act, actFailed, leased, nothing, probe, type Acted } from "./act/act.ts";
+import { act, actFailed, follow, leased, nothing, probe, type Acted } from "./act/act.ts";
 import { gather, type Gathered } from "./observe/gather.ts";
 import { runtimesOf } from "./observe/observation.ts";
 import { imagesToFetch, modelsToFetch } from "./observe/preparation.ts";
@@ -46,6 +46,7 @@ export async function reconcile(dependencies: Dependencies, name: string, option
     : await gatherLearned(dependencies, name, options.signal);
   // A probe only reads: a paused operator sends it too, otherwise adopted engines would count as dead.
   void probe(dependencies, gathered, "other");
+  follow(dependencies, gathered);
   const { groups } = dependencies;
   const decided = plan(gathered.input);
   const decision = options.isPaused ? pausedDecision(gathered.input, decided) : decided;

@@ -2,6 +2,7 @@ import type { Compute } from "../api/compute.ts";
 import type { KeptContext } from "../api/kept-context.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { SlotStatus } from "../api/status.ts";
+import type { Observed } from "../api/workload.ts";
 import type { ProbeTarget } from "../engines/engine.ts";
 import type { Devices } from "../engines/placement.ts";
 import type { WantedFit } from "./plan/growth.ts";
@@ -32,8 +33,8 @@ export interface RequestInProgress {
 /** The probes of one warm process, one after the other. */
 export interface Prober extends Disposable {
   readonly process: string;
-  /** Takes over other settings from the next probe on. */
-  follow(target: ProbeTarget, probe: SlotSpec["probe"]): void;
+  /** Takes over the newest observation and settings from the next probe on. */
+  follow(process: Observed, target: ProbeTarget, probe: SlotSpec["probe"]): void;
 }
 
 /** A slot's occupancy of a place in its group, by its own plan: it requests a place, occupies one, or neither. */
@@ -72,8 +73,8 @@ export class SlotMemory {
   /** The last save, restore or loss of the context that it keeps over an unload. */
   context: KeptContext | undefined;
   /**
-   * By the name of the process: its last engine ended for its place to save to. Engines of that key start without one; the next
-   * operator tries again.
+   * By the name of the process: its last engine refused its directory for contexts, and ended. Engines of that key start without
+   * one; the next operator tries again.
    */
   readonly contextRefusals = new Map<string, { readonly key: string; readonly message: string }>();
   /** By its last plan; undefined: this operator has made none yet. */

@@ -34,13 +34,13 @@ function done({ id, path, step }: HashQuestion): string | undefined {
   return step === "digest" ? begun.hash.digest("hex") : undefined;
 }
 
-/** Ends early if the file is shorter. */
+/** Throws where the file is shorter: somebody else has cut it off. */
 function read(path: string, begun: { readonly hash: Hash; at: number }, to: number): void {
   const file = openSync(path, "r");
   try {
     while (begun.at < to) {
       const length = readSync(file, buffer, 0, Math.min(buffer.length, to - begun.at), begun.at);
-      if (length === 0) return;
+      if (length === 0) throw new Error(`${path} is shorter than what was written to it`);
       begun.hash.update(buffer.subarray(0, length));
       begun.at += length;
     }

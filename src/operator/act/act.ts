@@ -201,7 +201,7 @@ export function leased({ ports }: Pick<Dependencies, "ports">, slot: string, ste
   return isLeased;
 }
 
-/** Sends the due probes: those that a decision waits for, or the others, and follows the warm processes. */
+/** Sends the due probes: those that a decision waits for, or the others. */
 export async function probe(
   dependencies: Dependencies,
   { input, engine, engineInput }: Gathered,
@@ -209,17 +209,26 @@ export async function probe(
 ): Promise<void> {
   const { spec } = input;
   if (spec === undefined || engine === undefined || engineInput === undefined) return;
-  const running = input.observed
-    .filter(({ phase }) => phase === "running")
-    .map((process) => [process, engine.probe({ ...engineInput, endpoint: process }, process.role)] as const);
   const timeoutMs = spec.probe.timeoutSeconds * 1000;
-  const probes = running.flatMap(([process, target]) => {
+  const probes = input.observed.flatMap((process) => {
     const due = healthOf(input, process)?.probeDue;
-    if (due === undefined || due.isAwaited !== (which === "awaited")) return [];
+    if (process.phase !== "running" || due === undefined || due.isAwaited !== (which === "awaited")) return [];
+    const target = engine.probe({ ...engineInput, endpoint: process }, process.role);
     return [dependencies.health.probe(process, target, { timeoutMs, isAdopted: due.isAdopted })];
   });
-  if (which === "other") dependencies.health.follow(input.name, running, spec);
   if (which === "awaited") await Promise.all(probes);
+}
+
+/** Has the warm processes probed from now on. Not one whose socket is gone: a stranger on its port must get no probe. */
+export function follow({ health }: Dependencies, { input, engine, engineInput }: Gathered): void {
+  const { name, spec, observed } = input;
+  if (spec === undefined || engine === undefined || engineInput === undefined) return;
+  const listening = observed.filter(({ phase, isListening }) => phase === "running" && isListening);
+  health.follow(
+    name,
+    listening.map((process) => [process, engine.probe({ ...engineInput, endpoint: process }, process.role)]),
+    spec,
+  );
 }
 
 async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {

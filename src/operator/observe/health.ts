@@ -36,7 +36,7 @@ const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message:
 /**
  * The results of probing, per process. Engines are probed in the background, so that one that hangs or takes minutes
  * for its first answer delays no reconcile; a watcher is notified when a result changes something. Only the owner of a
- * slot's key calls `stateOf` and `warm` for that slot.
+ * slot's key calls `stateOf`, `warm` and `follow` for that slot.
  */
 export class HealthRecords implements Disposable {
   readonly #probe: Probe;
@@ -146,7 +146,7 @@ export class HealthRecords implements Disposable {
   }
 
   /**
-   * Probes the warm ones of a slot's processes once per interval from now on, and no others; a watcher is notified where an
+   * Probes the warm ones of a slot's listening processes once per interval from now on, and no others; a watcher is notified where an
    * answer changes something.
    */
   follow(slot: string, running: readonly (readonly [process: Observed, target: ProbeTarget])[], spec: SlotSpec): void {
@@ -161,7 +161,7 @@ export class HealthRecords implements Disposable {
       const name = processName(process);
       const identity = nameOfStart(process.id, process.startedAt);
       const known = probers.get(name);
-      if (known?.process === identity) known.follow(target, spec.probe);
+      if (known?.process === identity) known.follow(process, target, spec.probe);
       else if (health.get(name)?.isWarm === true) {
         known?.[Symbol.dispose]();
         probers.set(name, this.#prober(process, target, spec.probe));
@@ -170,7 +170,7 @@ export class HealthRecords implements Disposable {
   }
 
   #prober(process: Observed, target: ProbeTarget, probe: SlotSpec["probe"]): Prober {
-    let now = { target, probe };
+    let now = { process, target, probe };
     let timer: Disposable | undefined;
     let isOver = false;
     const next = (): void => {
@@ -179,15 +179,15 @@ export class HealthRecords implements Disposable {
       timer = this.#clock.after(nextProbe(time, now) - time, () => void tick());
     };
     const tick = async (): Promise<void> => {
-      await this.probe(process, now.target, { timeoutMs: now.probe.timeoutSeconds * 1000 });
+      await this.probe(now.process, now.target, { timeoutMs: now.probe.timeoutSeconds * 1000 });
       next();
     };
     next();
     return {
       process: nameOfStart(process.id, process.startedAt),
-      follow(otherTarget, otherProbe) {
+      follow(seen, otherTarget, otherProbe) {
         const isOther = otherProbe.intervalSeconds !== now.probe.intervalSeconds;
-        now = { target: otherTarget, probe: otherProbe };
+        now = { process: seen, target: otherTarget, probe: otherProbe };
         if (!isOther) return;
         timer?.[Symbol.dispose]();
         next();

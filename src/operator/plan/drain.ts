@@ -18,7 +18,7 @@ export interface Drain {
   readonly only?: ProcessRef;
 }
 
-/** The end of a gateway, which holds no request any more, causes no event. */
+/** A gateway that ends causes no event: the drain is looked at again after this time. */
 const againMs = 5000;
 
 /** The steps that stop processes once gateways know, and have no request at them. */

@@ -60,7 +60,7 @@ export interface Health {
   readonly isRefused?: true;
   /** The protocols that it answered when it became warm; undefined: not probed. */
   readonly protocols?: readonly EngineProtocol[];
-  /** A probe is due; `isAwaited`: before anything is decided about it. Absent: not yet. */
+  /** A probe is due; `isAwaited`: before anything is decided about it. Absent: none, or a prober sends them. */
   readonly probeDue?: { readonly isAdopted: boolean; readonly isAwaited: boolean };
 }
 

@@ -121,11 +121,15 @@ export function loaded(input: ProcessInput): Verdict {
   };
 }
 
-/** Milliseconds until a slot that is ready has been so for long, and its failures no longer count; undefined without any. */
+/**
+ * Milliseconds until a slot that is ready has been so for long, and its failures no longer count; undefined where that is
+ * not due: without failures, and where only those of a process that does not run are left.
+ */
 function historyInMs({ before, observed, now }: SlotInput): number | undefined {
   const { failures = 0, lastError, processFailures, readySince } = before?.status ?? {};
   if (failures === 0 && lastError === undefined && processFailures === undefined) return undefined;
   const started = observed.map(({ startedAt }) => startedAt.getTime());
   const since = Math.max(readySince === undefined ? now.getTime() : at(readySince), ...started);
-  return Math.max(0, Math.min(steadyMs, since + steadyMs - now.getTime()));
+  const leftMs = since + steadyMs - now.getTime();
+  return leftMs > 0 ? Math.min(steadyMs, leftMs) : undefined;
 }

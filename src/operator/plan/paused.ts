@@ -1,3 +1,4 @@
+import { canMove } from "../../api/states.ts";
 import { withoutFailures } from "./compose.ts";
 import { isServed, stateOf, type Decision } from "./decision.ts";
 import { running, wasState } from "./facts.ts";
@@ -27,7 +28,7 @@ function standingOf(input: SlotInput): Standing {
   const state = wasState(input);
   const main = running(input).find(({ role }) => role === "main");
   if (state === "unloading" && running(input).length > 0) return { severity: "leaving" };
-  if (main === undefined) return { severity: "waiting" };
+  if (main === undefined) return { severity: canMove(state, "offline") ? "waiting" : "retrying" };
   const isStarting = !main.isListening && state !== "ready";
   return { severity: "progressing", phase: isStarting ? "starting" : "warming" };
 }

@@ -122,8 +122,12 @@ export function idleInMs(input: WantedInput): number | undefined {
     at(requestOf(input, "load")?.requestedAt),
     at(requestOf(input, "restart")?.requestedAt),
   );
-  return Math.max(0, idleFrom(input, lastUse) + spec.idleSeconds * 1000 - input.now.getTime());
+  const leftMs = idleFrom(input, lastUse) + spec.idleSeconds * 1000 - input.now.getTime();
+  // Its idle time is over, and it is kept for another reason, such as a process that still loads.
+  return leftMs > 0 ? leftMs : overdueMs;
 }
+
+const overdueMs = 1000;
 
 const idleStepMs = 10_000;
 /** The last use of a slot is not published more often than this while it is used. */

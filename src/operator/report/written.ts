@@ -42,7 +42,7 @@ export class PublishedWriter {
 
   /** Notes which of these statuses somebody has deleted, and returns them: they are to be written again. */
   noteDeleted(slots: Iterable<string>): readonly string[] {
-    const deleted = this.#publisher.missingSlots(slots);
+    const deleted = this.#publisher.missingSlots(slots).filter((name) => !this.#failing.has(name));
     for (const name of deleted) this.#noteFailure(name, "it was deleted");
     return deleted;
   }
