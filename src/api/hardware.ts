@@ -155,7 +155,7 @@ export const publishedHardwareSchema = z.strictObject({
 });
 export type PublishedHardware = z.output<typeof publishedHardwareSchema>;
 
-/** `<state>/hardware/request.json`, written by a gateway; done once the operator's file answers its token. */
+/** `<state>/probe-requests/request.json`, written by a gateway; done once the operator's file answers its token. */
 export const probeRequestSchema = z.strictObject({
   schema: z.literal(1),
   token: z.string(),

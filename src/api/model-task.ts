@@ -79,7 +79,7 @@ export const hubListingSchema = z.strictObject({
 });
 export type HubListing = z.output<typeof hubListingSchema>;
 
-/** The operator's answer: `<state>/model-tasks/<id>-answer.json`, until who asked has read it. */
+/** The operator's answer: `<state>/model-answers/<id>.json`, until who asked has read it. */
 export const modelTaskAnswerSchema = z.strictObject({
   schema: z.literal(1),
   answers: z.uuid(),

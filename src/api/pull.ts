@@ -4,7 +4,7 @@ import { modelRefSchema } from "./names.ts";
 
 export const pullIdSchema = z.string().regex(/^[a-z0-9][a-z0-9-]{0,63}$/, "lower-case letters, digits and dashes");
 
-/** A request over the API to fetch a model: `<state>/pulls/<id>.json`, until the operator has completed it. */
+/** A request over the API to fetch a model: `<state>/pull-requests/<id>.json`, until the operator has completed it. */
 export const pullRequestSchema = z.strictObject({
   schema: z.literal(1),
   id: pullIdSchema,

@@ -8,3 +8,6 @@ export const writtenFormatSchema = z.object({
   version: z.string(),
 });
 export type WrittenFormat = z.output<typeof writtenFormatSchema>;
+
+/** The name of an installation in a cluster, which its engines carry. */
+export const installationSchema = z.looseObject({ instance: z.string() });

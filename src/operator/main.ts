@@ -101,8 +101,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   opened.current = leading;
   const { instance, publisher, before } = leading;
   const inputs = stack.use(await leading.inputs());
-  const { source, demand, requests, modelTasks, engineLock, run } = inputs;
-  const { hardware: hardwareStore, groups: groupStore, pulls: pullStore } = inputs;
+  const { source, demand, requests, groups: groupStore, engineLock, run } = inputs;
   const runtime = stack.use(await openRuntimes(config, instance, before.slots, { check: () => lease.check() }));
   const published = publishedBefore(before, runtime);
   const written = new PublishedWriter(publisher, log);
@@ -116,7 +115,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   const hardware = stack.use(
     await followHardware({
       memories,
-      store: hardwareStore,
+      store: inputs.hardware,
       probe: options.probe,
       isPaused: options.isPaused,
       published: published.values(),
@@ -124,11 +123,16 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     }),
   );
   const { headers, fetching, registry } = stack.use(
-    await openModels(config, options, { boot: runtime.boot, before: before.registry, pullStore, run }),
+    await openModels(config, options, {
+      boot: runtime.boot,
+      before: before.registry,
+      pullRequests: inputs.pullRequests,
+      run,
+    }),
   );
   const { isPaused } = options;
   const pullRequests = stack.use(
-    new PullRequests({ store: pullStore, pulls: fetching.pulls, shapes: fetching.shapes, log, isPaused }),
+    new PullRequests({ sets: inputs, pulls: fetching.pulls, shapes: fetching.shapes, log, isPaused }),
   );
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
   const contextFiles = inputs.contextFiles(runtime.boot, () => runtime.engineOwner());
@@ -261,16 +265,16 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     const { modelsDir } = config;
     const records = (): ModelRecord[] => [...models.current.values()];
     const files = {
+      sets: inputs,
       modelsDir,
       store: fetched,
       pulls,
       flm,
       listHub,
-      requests: pullStore,
       scan: new ModelScan(modelsDir, headers),
       records,
     };
-    stack.use(new ModelTasks({ tasks: modelTasks, ...files, log, isPaused }));
+    stack.use(new ModelTasks({ ...files, log, isPaused }));
     state = "ready";
     await heartbeat.beat();
     log.info({ config: config.configDir, state: config.stateDir }, `operator watches ${config.configDir}`);

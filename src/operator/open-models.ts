@@ -1,11 +1,12 @@
 import type { Config } from "../api/config.ts";
+import type { PullRequest } from "../api/pull.ts";
 import type { PublishedRegistry } from "../api/status.ts";
 import { catalogSpecsReader } from "../models/catalog-specs.ts";
 import { openModelPulls, type OpenedPulls } from "../models/fetch/open.ts";
 import { HeaderFiles, type ReadJournal } from "../models/header-files.ts";
 import { licensesReader } from "../models/licenses.ts";
 import { openRegistry, type ModelRegistry } from "../models/registry.ts";
-import type { PullStore } from "../store/state/pulls.ts";
+import type { DocumentSet } from "../store/document-set.ts";
 import type { OperatorOptions } from "./options.ts";
 
 interface OpenedModels extends AsyncDisposable {
@@ -21,12 +22,12 @@ export async function openModels(
   {
     boot,
     before,
-    pullStore,
+    pullRequests,
     run,
   }: {
     readonly boot: string;
     readonly before: PublishedRegistry | undefined;
-    readonly pullStore: PullStore;
+    readonly pullRequests: DocumentSet<PullRequest>;
     readonly run: ReadJournal;
   },
 ): Promise<OpenedModels> {
@@ -39,7 +40,7 @@ export async function openModels(
       env,
       bytesPerSecond: pullBandwidth,
       reserveBytes: diskReserve,
-      requested: () => pullStore.requests().filter(({ action }) => action === "run" || action === "pause"),
+      requested: () => pullRequests.list().filter(({ action }) => action === "run" || action === "pause"),
       headers,
       onError: (error) => log.error({ err: error }, "a fetched model may not be on the disk yet"),
     }),

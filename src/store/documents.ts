@@ -5,15 +5,6 @@ import { writeInKeptDirectory } from "../lib/atomic-file.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { readPlainJson } from "../lib/small-file.ts";
 
-export interface PutOptions {
-  /** It also survives a power cut. */
-  readonly isLasting: boolean;
-  /** Of a file; absent: for all to read. */
-  readonly mode?: number;
-  /** This process alone publishes it: where somebody deletes the file, it is written again. */
-  readonly isKept?: boolean;
-}
-
 /** JSON documents by name, as every store keeps them: files of a directory, or entries of an object of an API server. */
 export interface Documents<T> extends AsyncDisposable {
   get(name: string): T | undefined;
@@ -21,10 +12,9 @@ export interface Documents<T> extends AsyncDisposable {
   /** Reads what is stored by now, before the change of it is seen. */
   refresh(): Promise<void>;
   /** Resolves once it is stored, and `get` gives it. */
-  put(name: string, value: T, options: PutOptions): Promise<void>;
-  delete(name: string): Promise<void>;
-  /** Deletes the document that `isSame` accepts, and never one that has replaced it. */
-  deleteIf(name: string, isSame: (value: T) => boolean): Promise<void>;
+  put(name: string, value: T): Promise<void>;
+  /** With `isSame`: deletes the document that it accepts, and never one that has replaced it. */
+  delete(name: string, isSame?: (value: T) => boolean): Promise<void>;
 }
 
 export interface DocumentsOptions<T> {
@@ -32,6 +22,12 @@ export interface DocumentsOptions<T> {
   readonly parse: (value: unknown) => T | undefined;
   /** The names of the documents that changed or are gone. */
   readonly onChange: (names: readonly string[]) => void;
+  /** A document survives a power cut once it is stored. An API server's always does. */
+  readonly isLasting?: boolean;
+  /** This process alone writes these: where somebody deletes a file, it is written again. */
+  readonly isKept?: boolean;
+  /** Of a file; absent: for all to read. */
+  readonly mode?: number;
 }
 
 /** How a store opens a set of documents. */
@@ -39,7 +35,7 @@ export type OpenDocuments = <T>(set: string, options: DocumentsOptions<T>) => Pr
 
 /** Each set is a directory within `stateDir`. */
 export function documentsInFiles(stateDir: string): OpenDocuments {
-  return async (set, { parse, onChange }) => {
+  return async (set, { parse, onChange, isLasting = false, isKept = false, mode }) => {
     const path = join(stateDir, set);
     const fileOf = (name: string): string => join(path, `${name}.json`);
     const kept = new Map<string, () => Promise<void>>();
@@ -55,7 +51,7 @@ export function documentsInFiles(stateDir: string): OpenDocuments {
               .catch(() => undefined);
       },
     });
-    const write = async (name: string, value: unknown, { isLasting, mode }: PutOptions): Promise<void> => {
+    const write = async (name: string, value: unknown): Promise<void> => {
       const options = { fsync: isLasting, ...(mode === undefined ? {} : { mode }) };
       await writeInKeptDirectory(fileOf(name), JSON.stringify(value), options);
       await directory.scan();
@@ -64,19 +60,19 @@ export function documentsInFiles(stateDir: string): OpenDocuments {
       get: (name) => directory.get(name),
       values: () => directory.values(),
       refresh: () => directory.scan(),
-      async put(name, value, options) {
-        if (options.isKept === true) kept.set(name, () => write(name, value, options));
-        await write(name, value, options);
+      async put(name, value) {
+        if (isKept) kept.set(name, () => write(name, value));
+        await write(name, value);
       },
-      async delete(name) {
-        kept.delete(name);
-        await rm(fileOf(name), { force: true });
-        await directory.scan();
-      },
-      async deleteIf(name, isSame) {
-        // In one turn: a document that another process writes at any other moment stays.
-        const value = parse(readPlainJson(fileOf(name)));
-        if (value !== undefined && isSame(value)) rmSync(fileOf(name), { force: true });
+      async delete(name, isSame) {
+        if (isSame === undefined) {
+          kept.delete(name);
+          await rm(fileOf(name), { force: true });
+        } else {
+          // In one turn: a document that another process writes at any other moment stays.
+          const value = parse(readPlainJson(fileOf(name)));
+          if (value !== undefined && isSame(value)) rmSync(fileOf(name), { force: true });
+        }
         await directory.scan();
       },
       [Symbol.asyncDispose]() {

@@ -4,16 +4,13 @@ import type { WrittenFormat } from "../api/state-format.ts";
 import type { PublishedOperator, PublishedRegistry, PublishedSlot } from "../api/status.ts";
 import type { TokenStore } from "./auth/tokens.ts";
 import type { ManifestWriter } from "./files/writer.ts";
+import type { SharedSets } from "./shared-sets.ts";
 import type { FileOwner } from "./state/context-directory.ts";
 import type { ContextFiles } from "./state/context-files.ts";
 import type { DiscoveredStore } from "./state/discovered.ts";
 import type { EngineLockFile } from "./state/engine-images.ts";
 import type { FitFigureFile } from "./state/fit-figures.ts";
-import type { GroupStore } from "./state/groups.ts";
-import type { HardwareStore } from "./state/hardware.ts";
 import type { Liveness } from "./state/liveness.ts";
-import type { ModelTaskStore } from "./state/model-tasks.ts";
-import type { PullStore } from "./state/pulls.ts";
 import type { RunRecord } from "./state/run-record.ts";
 import type { OpenUpstreams } from "./state/open-upstreams.ts";
 import type {
@@ -56,14 +53,10 @@ export interface LeaderStore {
   restoreInstance(): Promise<void>;
 }
 
-export interface OperatorInputs extends AsyncDisposable {
+export interface OperatorInputs extends SharedSets, AsyncDisposable {
   readonly source: DesiredSource;
   readonly demand: DemandStore;
   readonly requests: RequestStore;
-  readonly hardware: HardwareStore;
-  readonly groups: GroupStore;
-  readonly pulls: PullStore;
-  readonly modelTasks: ModelTaskStore;
   readonly engineLock: EngineLockFile;
   readonly fitFigures: FitFigureFile;
   readonly run: RunRecord;
@@ -78,15 +71,11 @@ export interface GatewayStoreOptions extends LeaderOptions {
 }
 
 /** The store of a gateway. Its demand is disposed before. */
-export interface GatewayStore extends AsyncDisposable {
+export interface GatewayStore extends SharedSets, AsyncDisposable {
   readonly published: PublishedStore;
   readonly demand: DemandWriter;
   readonly others: OtherDemand;
   readonly requests: RequestStore;
-  readonly hardware: HardwareStore;
-  readonly groups: GroupStore;
-  readonly pulls: PullStore;
-  readonly modelTasks: ModelTaskStore;
   readonly discovered: DiscoveredStore;
   readonly openUpstreams: OpenUpstreams;
   readonly tokens: TokenStore;

@@ -1,36 +1,17 @@
 import type { z } from "zod";
-import {
-  groupLoanSchema,
-  publishedGroupsSchema,
-  type GroupLoan,
-  type GroupStatus,
-} from "../../src/api/group-status.ts";
-import type { GroupStore } from "../../src/store/state/groups.ts";
 import { modelSpecSchema } from "../../src/api/model.ts";
 import { slotGroupSpecSchema } from "../../src/api/slot-group.ts";
 import type { Kind } from "../../src/api/names.ts";
 import { processKey, type SlotProcess } from "../../src/api/process-ref.ts";
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import { lintPorts, lintStatus } from "../../src/api/status-linter.ts";
-import {
-  publishedSlotSchema,
-  type Demand,
-  type PublishedRegistry,
-  type PublishedSlot,
-  type SlotRequest,
-} from "../../src/api/status.ts";
+import { publishedSlotSchema, type Demand, type PublishedRegistry, type PublishedSlot } from "../../src/api/status.ts";
 import { canonicalJson, sha256 } from "../../src/lib/canonical.ts";
 import { Subscribers } from "../../src/lib/subscribers.ts";
+import type { DeclaredSet, DocumentSet } from "../../src/store/document-set.ts";
 import type { Clock } from "../../src/operator/queue.ts";
 import { PortLeases } from "../../src/operator/ports/leases.ts";
-import type {
-  DemandStore,
-  Desired,
-  DesiredSource,
-  Diagnostic,
-  Publisher,
-  RequestStore,
-} from "../../src/store/store.ts";
+import type { DemandStore, Desired, DesiredSource, Diagnostic, Publisher } from "../../src/store/store.ts";
 
 /** A DOUBLE for the configuration directory: manifests as values. */
 export class SourceDouble implements DesiredSource {
@@ -267,28 +248,43 @@ export class DemandDouble implements DemandStore {
   async [Symbol.asyncDispose](): Promise<void> {}
 }
 
-/** A DOUBLE for the requests in the state directory. */
-export class RequestsDouble implements RequestStore {
-  readonly #requests = new Map<string, SlotRequest>();
-  readonly #listeners = new Subscribers<[slot: string]>();
+/** A DOUBLE for a set of documents of the state. It outlives operators. */
+export class SetDouble<T> implements DocumentSet<T> {
+  readonly #declared: DeclaredSet<T>;
+  readonly #documents = new Map<string, T>();
+  readonly #listeners = new Subscribers<[names: readonly string[]]>();
 
-  list(slot: string): readonly SlotRequest[] {
-    return [...this.#requests.values()].filter((request) => request.slot === slot);
+  constructor(declared: DeclaredSet<T>) {
+    this.#declared = declared;
   }
 
-  async put(request: SlotRequest): Promise<void> {
-    this.#requests.set(`${request.slot}.${request.kind}`, request);
-    this.#listeners.notify(request.slot);
+  get(name: string): T | undefined {
+    return this.#documents.get(name);
   }
 
-  async remove(slot: string, kind: SlotRequest["kind"], token?: string): Promise<void> {
-    if (token !== undefined && this.#requests.get(`${slot}.${kind}`)?.token !== token) return;
-    this.#requests.delete(`${slot}.${kind}`);
-    this.#listeners.notify(slot);
+  list(): readonly T[] {
+    return [...this.#documents.values()];
   }
 
-  watch(onSlot: (slot: string) => void): Disposable {
-    return this.#listeners.add(onSlot);
+  only(): T | undefined {
+    return this.list()[0];
+  }
+
+  async put(value: T): Promise<void> {
+    const name = this.#declared.nameOf(value);
+    this.#documents.set(name, this.#declared.schema.parse(value));
+    this.#listeners.notify([name]);
+  }
+
+  async remove(name: string, isSame?: (value: T) => boolean): Promise<void> {
+    const value = this.get(name);
+    if (value === undefined || isSame?.(value) === false) return;
+    this.#documents.delete(name);
+    this.#listeners.notify([name]);
+  }
+
+  watch(onChange: (names: readonly string[]) => void): Disposable {
+    return this.#listeners.add(onChange);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
@@ -315,41 +311,5 @@ export class PortsDouble extends PortLeases {
     const leased = super.reserve(process, port);
     this.leased.push(leased === undefined ? "-" : `${port} ${processKey(process)}`);
     return leased;
-  }
-}
-
-/** A DOUBLE for the groups' part of the state directory. It outlives operators. */
-export class GroupStoreDouble implements Pick<
-  GroupStore,
-  "loan" | "lend" | "endLoan" | "publish" | "published" | "watch"
-> {
-  readonly #loans = new Map<string, GroupLoan>();
-  readonly #listeners = new Subscribers<[groups: readonly string[]]>();
-  #published: readonly GroupStatus[] = [];
-
-  loan(group: string): GroupLoan | undefined {
-    return this.#loans.get(group);
-  }
-
-  async lend(loan: GroupLoan): Promise<void> {
-    this.#loans.set(loan.group, groupLoanSchema.parse(loan));
-    this.#listeners.notify([loan.group]);
-  }
-
-  async endLoan(group: string, until = this.#loans.get(group)?.until): Promise<void> {
-    if (this.#loans.get(group)?.until === until) this.#loans.delete(group);
-    this.#listeners.notify([group]);
-  }
-
-  published(): readonly GroupStatus[] {
-    return this.#published;
-  }
-
-  async publish(groups: readonly GroupStatus[]): Promise<void> {
-    this.#published = publishedGroupsSchema.parse({ schema: 1, groups: [...groups] }).groups;
-  }
-
-  watch(onChange: (groups: readonly string[]) => void): Disposable {
-    return this.#listeners.add(onChange);
   }
 }

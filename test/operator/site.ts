@@ -21,16 +21,12 @@ import type { Dependencies } from "../../src/operator/dependencies.ts";
 import type { Probe } from "../../src/operator/observe/probe.ts";
 import type { DeviceFacts } from "../../src/operator/plan/learning.ts";
 import type { Runtimes } from "../../src/runtimes/runtime.ts";
+import { sets } from "../../src/store/sets.ts";
+import { groupStore } from "../../src/store/state/groups.ts";
+import { requestStore } from "../../src/store/state/requests.ts";
 import { ManualClock } from "../doubles/clock.ts";
 import { RuntimeDouble } from "../doubles/runtime.ts";
-import {
-  DemandDouble,
-  GroupStoreDouble,
-  PortsDouble,
-  PublisherDouble,
-  RequestsDouble,
-  SourceDouble,
-} from "../doubles/state.ts";
+import { DemandDouble, PortsDouble, PublisherDouble, SetDouble, SourceDouble } from "../doubles/state.ts";
 import { model } from "../engines/fixture.ts";
 import { pcFacts } from "../hardware/tree.ts";
 import { epoch } from "./fixture.ts";
@@ -58,8 +54,8 @@ export class Site implements AsyncDisposable {
   readonly source = new SourceDouble(() => this.clock.now());
   readonly publisher = new PublisherDouble();
   readonly demand = new DemandDouble(this.publisher, this.clock);
-  readonly requests = new RequestsDouble();
-  readonly groupStore = new GroupStoreDouble();
+  readonly requests = requestStore(new SetDouble(sets.slotRequests));
+  readonly groupStore = groupStore(new SetDouble(sets.loans), new SetDouble(sets.groups));
   readonly models = new Map<string, ModelRecord>();
   readonly log: string[] = [];
   machine: Dependencies["machine"] = noDevicesHere;

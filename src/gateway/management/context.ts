@@ -8,10 +8,7 @@ import { slotNameSchema } from "../../api/names.ts";
 import { didYouMean, nearest } from "../../api/nearest.ts";
 import { isGranted } from "../../api/scopes.ts";
 import type { PublishedOperator } from "../../api/status.ts";
-import type { GroupStore } from "../../store/state/groups.ts";
-import type { HardwareStore } from "../../store/state/hardware.ts";
-import type { PullStore } from "../../store/state/pulls.ts";
-import type { ModelTaskStore } from "../../store/state/model-tasks.ts";
+import type { SharedSets } from "../../store/shared-sets.ts";
 import type { OpenUpstreams } from "../../store/state/open-upstreams.ts";
 import type { OperatorLiveness, RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/auth/tokens.ts";
@@ -32,7 +29,7 @@ import type { Upstreams } from "../providers/upstreams.ts";
 import type { ViewContext } from "./views.ts";
 
 /** Everything that management routes act on. */
-export interface ManagementContext {
+export interface ManagementContext extends SharedSets {
   readonly index: () => ResolutionIndex;
   /** Brings the models of the index up to date: a pull that another gateway shows as completed may be news here. */
   readonly refreshModels: () => Promise<void>;
@@ -49,10 +46,6 @@ export interface ManagementContext {
   readonly openUpstreams: OpenUpstreams;
   readonly resources: ResourceIndex;
   readonly requests: RequestStore;
-  readonly groups: Pick<GroupStore, "loan" | "lend" | "endLoan" | "published">;
-  readonly pulls: Pick<PullStore, "requests" | "request" | "put" | "published">;
-  readonly modelTasks: Pick<ModelTaskStore, "put" | "answers" | "remove" | "watch">;
-  readonly hardware: Pick<HardwareStore, "found" | "pending" | "requestProbe" | "watch">;
   readonly readings: Pick<MachineReadings, "latest" | "now"> | undefined;
   readonly catalog: () => Promise<readonly CatalogEntry[]>;
   readonly writer: ManifestWriter;

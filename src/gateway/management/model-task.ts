@@ -19,12 +19,12 @@ type Wanted<Task extends ModelTask = ModelTask> = Task extends ModelTask
  * failed.
  */
 export async function askOperator(
-  context: Pick<ManagementContext, "modelTasks" | "operatorLiveness" | "stopping">,
+  context: Pick<ManagementContext, "modelTasks" | "modelAnswers" | "operatorLiveness" | "stopping">,
   wanted: Wanted,
   client: Pick<IncomingMessage, "socket">,
   mayWait: boolean,
 ): Promise<ModelTaskAnswer | undefined> {
-  const { modelTasks, operatorLiveness, stopping } = context;
+  const { modelTasks, modelAnswers, operatorLiveness, stopping } = context;
   const isLive = operatorLiveness() === "live";
   if (!isLive && !mayWait) throw noOperator();
   const id = randomUUID();
@@ -32,13 +32,13 @@ export async function askOperator(
     throw managementFailure(error, "ask the operator");
   });
   if (!isLive) return undefined;
-  const answer = (): ModelTaskAnswer | undefined => modelTasks.answers().find(({ answers }) => answers === id);
-  const watch = watchOperator((onChange) => modelTasks.watch(onChange));
-  const isOver = (): boolean => answer() !== undefined || operatorLiveness() !== "live";
+  const watch = watchOperator((onChange) => modelAnswers.watch(onChange));
+  const isOver = (): boolean => modelAnswers.get(id) !== undefined || operatorLiveness() !== "live";
   await waitUntil(isOver, { watch, timeoutMs, client, stopping });
-  const found = answer();
+  const found = modelAnswers.get(id);
   if (found === undefined && mayWait) return undefined;
   await modelTasks.remove(id);
+  await modelAnswers.remove(id);
   if (found === undefined) throw noOperator();
   if (found.error === undefined) return found;
   const { error: message, reason } = found;

@@ -25,7 +25,7 @@ const mostPulls = 100;
 
 /** Handlers of pulls. The gateway only writes down what is wanted: the operator fetches. */
 export function pullHandlers(context: ManagementContext): PullHandlers {
-  const { pulls, config } = context;
+  const { pullRequests, config } = context;
   const isTrusted = config.apiExec || config.authEnabled;
   const typed = new TypedModels(context);
   /** Pulls begin one after the other, so that each counts the pulls before it. */
@@ -42,7 +42,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       action,
       requestedAt: new Date().toISOString(),
     };
-    await pulls.put(request);
+    await pullRequests.put(request);
     return pullView(queued(request));
   };
   const begin = async (wanted: Wanted, action: PullRequest["action"]): Promise<PullView> => {
@@ -69,7 +69,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       throw new ApiError("model.in_use", { message, details: { ref, slots } });
     }
     // A request that was made over an open API stays marked so, whichever caller changes it.
-    const known = pulls.request(id);
+    const known = pullRequests.get(id);
     // A slot's model was declared by a manifest, which may name a server of this machine.
     if (known === undefined) return await put({ ...status, isDeclared: status.isForSlot === true }, id, action);
     if (known.action === "verify" && action !== "cancel") {
@@ -79,7 +79,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
     if (known.action === "cancel" && action !== "cancel")
       throw new ApiError("dispatch.invalid_request", { status: 409, message: `the pull ${id} is being cancelled` });
     // Another time is another attempt: a failed one is tried again now.
-    await pulls.put({ ...known, action, requestedAt: new Date().toISOString() });
+    await pullRequests.put({ ...known, action, requestedAt: new Date().toISOString() });
     return pullView(status);
   };
   return {
@@ -93,7 +93,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
         );
         if (running !== undefined && running.isForSlot !== true) return pullView(running);
         // A request that pauses the pull and one that runs it would end each other's attempts for ever.
-        const known = running === undefined ? undefined : pulls.request(running.id);
+        const known = running === undefined ? undefined : pullRequests.get(running.id);
         return known === undefined ? await begin(wanted, "run") : await change(known.id, "run");
       });
     },
@@ -123,12 +123,12 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
 }
 
 /** Every pull: as the operator publishes it, or as a client requested it. */
-function statuses({ pulls }: ManagementContext): readonly PullStatus[] {
-  const published = pulls.published();
+function statuses({ pullRequests, pulls }: ManagementContext): readonly PullStatus[] {
+  const published = pulls.only()?.pulls ?? [];
   const known = new Set(published.map(({ id }) => id));
   return [
-    ...pulls
-      .requests()
+    ...pullRequests
+      .list()
       .filter(({ id, action }) => !known.has(id) && action !== "remove")
       .map(queued),
     ...published,

@@ -11,16 +11,14 @@ import { FetchError } from "../../models/fetch/fetch-error.ts";
 import type { OpenedPulls } from "../../models/fetch/open.ts";
 import { removeFiles } from "../../models/remove-files.ts";
 import type { ModelScan } from "../../models/scan.ts";
-import type { ModelTaskStore } from "../../store/state/model-tasks.ts";
-import type { PullStore } from "../../store/state/pulls.ts";
+import type { SharedSets } from "../../store/shared-sets.ts";
 
 export interface ModelTasksOptions {
-  readonly tasks: ModelTaskStore;
+  /** A paused pull has received bytes, and may have no job: its request counts. */
+  readonly sets: Pick<SharedSets, "modelTasks" | "modelAnswers" | "pullRequests">;
   readonly modelsDir: string;
   readonly store: BlobStore;
   readonly pulls: Pick<ModelPulls, "list" | "remove">;
-  /** Requested pulls: a paused pull has received bytes, and may have no job. */
-  readonly requests: Pick<PullStore, "requests">;
   readonly scan: Pick<ModelScan, "find">;
   /** FastFlowLM's own tool; absent: no model of its store is removed. */
   readonly flm?: Pick<FlmTool, "stored" | "remove">;
@@ -49,12 +47,13 @@ export class ModelTasks implements AsyncDisposable {
   readonly #begun = new Set<string>();
   readonly #listings = new Set<Promise<void>>();
   readonly #closing = new AbortController();
-  readonly #watching: Disposable;
+  readonly #watching = new DisposableStack();
   #sweeping: NodeJS.Timeout | undefined;
 
   constructor(options: ModelTasksOptions) {
     this.#options = options;
-    this.#watching = options.tasks.watch(() => this.#check());
+    const { modelTasks, modelAnswers } = options.sets;
+    for (const set of [modelTasks, modelAnswers]) this.#watching.use(set.watch(() => this.#check()));
     this.#check();
   }
 
@@ -71,8 +70,8 @@ export class ModelTasks implements AsyncDisposable {
   }
 
   #begin(): void {
-    const { tasks } = this.#options;
-    for (const task of tasks.tasks()) {
+    const tasks = this.#options.sets.modelTasks.list().toSorted((a, b) => (a.requestedAt < b.requestedAt ? -1 : 1));
+    for (const task of tasks) {
       if (this.#begun.has(task.id)) continue;
       this.#begun.add(task.id);
       if (task.kind === "hub") {
@@ -84,12 +83,12 @@ export class ModelTasks implements AsyncDisposable {
 
   /** Deletes old answers, and comes back when the next one is old enough: no event may happen until then. */
   #sweep(): void {
-    const { tasks, log, keepMs = defaultKeepMs } = this.#options;
+    const { sets, log, keepMs = defaultKeepMs } = this.#options;
     clearTimeout(this.#sweeping);
     if (this.#closing.signal.aborted) return;
     const now = Date.now();
     let nextMs = Infinity;
-    for (const { answers, answeredAt } of tasks.answers()) {
+    for (const { answers: id, answeredAt } of sets.modelAnswers.list()) {
       const leftMs = Date.parse(answeredAt) + keepMs - now;
       if (leftMs > 0) {
         // An answer from before the clock was set back is not kept for longer.
@@ -98,18 +97,18 @@ export class ModelTasks implements AsyncDisposable {
       }
       nextMs = Math.min(nextMs, keepMs);
       void this.#serial
-        .run(async () => await tasks.remove(answers))
+        .run(async () => await sets.modelAnswers.remove(id))
         .catch((error: unknown) => log.warn({ err: error }, "an old answer about models cannot be deleted"));
     }
     if (nextMs < Infinity) this.#sweeping = setTimeout(() => this.#sweep(), nextMs).unref();
   }
 
   async #run(task: ModelTask): Promise<void> {
-    const { tasks, log } = this.#options;
+    const { sets, log } = this.#options;
     // The next operator does it.
     if (this.#closing.signal.aborted) return;
     // Withdrawn, or answered together with an equal task.
-    if (!tasks.tasks().some(({ id }) => id === task.id)) {
+    if (sets.modelTasks.get(task.id) === undefined) {
       this.#begun.delete(task.id);
       return;
     }
@@ -117,7 +116,10 @@ export class ModelTasks implements AsyncDisposable {
     try {
       const outcome = await this.#outcome(task);
       const answeredAt = new Date().toISOString();
-      for (const { id } of same) await tasks.answer({ schema: 1, answers: id, answeredAt, ...outcome });
+      for (const { id } of same) {
+        await sets.modelAnswers.put({ schema: 1, answers: id, answeredAt, ...outcome });
+        await sets.modelTasks.remove(id);
+      }
     } catch (error) {
       log.error({ err: error }, `the task ${task.kind} of models cannot be answered`);
     } finally {
@@ -129,8 +131,8 @@ export class ModelTasks implements AsyncDisposable {
   #sameAs(task: ModelTask): readonly ModelTask[] {
     if (task.kind !== "scan") return [task];
     const directories = JSON.stringify(task.directories);
-    return this.#options.tasks
-      .tasks()
+    return this.#options.sets.modelTasks
+      .list()
       .filter((each) => each.kind === "scan" && JSON.stringify(each.directories) === directories);
   }
 
@@ -150,7 +152,7 @@ export class ModelTasks implements AsyncDisposable {
   }
 
   async #done(task: ModelTask): Promise<Outcome> {
-    const { log, pulls, modelsDir, records, requests, scan, store } = this.#options;
+    const { log, pulls, modelsDir, records, sets, scan, store } = this.#options;
     switch (task.kind) {
       case "remove": {
         const { ref, files, isDryRun } = task;
@@ -166,7 +168,7 @@ export class ModelTasks implements AsyncDisposable {
       case "collect": {
         const active = (): ReadonlySet<string> =>
           new Set(
-            [...pulls.list().map(({ model }) => model), ...requests.requests()].flatMap(({ files }) =>
+            [...pulls.list().map(({ model }) => model), ...sets.pullRequests.list()].flatMap(({ files }) =>
               files.map(({ source }) => source),
             ),
           );

@@ -9,12 +9,12 @@ import type { ListedPull, ModelPulls } from "../../models/fetch/model-pulls.ts";
 import { newProgress, Speed } from "../../models/fetch/progress.ts";
 import { amountOf, type PullProgress } from "../../models/fetch/progress.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
-import type { PullStore } from "../../store/state/pulls.ts";
+import type { SharedSets } from "../../store/shared-sets.ts";
 import type { Done } from "../queue.ts";
 import { countsOf, PullFailures, type Counts } from "./pull-failures.ts";
 
 export interface PullRequestsOptions {
-  readonly store: PullStore;
+  readonly sets: Pick<SharedSets, "pullRequests" | "pulls">;
   readonly pulls: ModelPulls;
   /** Headers that are read before a slot's model is fetched. */
   readonly shapes: Pick<RemoteShapes, "watch">;
@@ -55,7 +55,7 @@ export class PullRequests implements AsyncDisposable {
   #publishing: Promise<void> = Promise.resolve();
 
   constructor(options: PullRequestsOptions) {
-    const { log, store, giveUpMs } = options;
+    const { log, sets, giveUpMs } = options;
     this.#options = options;
     this.#failures = new PullFailures(log, giveUpMs);
     this.#failureLog = new FailureLog({
@@ -63,16 +63,16 @@ export class PullRequests implements AsyncDisposable {
       onEnd: () => log.info("the state of pulls is published again"),
     });
     // The last one to end is published first.
-    for (const status of store.published().toReversed())
+    for (const status of sets.pulls.only()?.pulls.toReversed() ?? [])
       if (status.endedAt !== undefined) this.#ended.set(status.id, status);
   }
 
   /** Calls `onKey` with the key of a request, or `onSlot` with the name of a slot, that must be reconciled again. */
   watch(onKey: (key: string) => void, onSlot: (slot: string) => void): Disposable {
-    const { store, pulls, shapes } = this.#options;
+    const { sets, pulls, shapes } = this.#options;
     const stack = new DisposableStack();
     stack.use(shapes.watch(onSlot));
-    stack.use(store.watch((ids) => ids.forEach((id) => onKey(`${prefix}${id}`))));
+    stack.use(sets.pullRequests.watch((ids) => ids.forEach((id) => onKey(`${prefix}${id}`))));
     stack.use(
       pulls.watch((requester) => {
         this.#schedule();
@@ -80,7 +80,7 @@ export class PullRequests implements AsyncDisposable {
         else onSlot(requester);
       }),
     );
-    for (const { id } of store.requests()) onKey(`${prefix}${id}`);
+    for (const { id } of sets.pullRequests.list()) onKey(`${prefix}${id}`);
     this.#schedule();
     return stack;
   }
@@ -91,14 +91,14 @@ export class PullRequests implements AsyncDisposable {
 
   /** Carries out the request as far as is possible now. `publishModels`: a fetched model can be used before its pull has ended. */
   async sync(key: string, publishModels: PublishModels): Promise<Done> {
-    const { store, isPaused } = this.#options;
-    const request = store.request(key.slice(prefix.length));
+    const { sets, isPaused } = this.#options;
+    const request = sets.pullRequests.get(key.slice(prefix.length));
     if (request === undefined || isPaused) return {};
     // A slot's pull has the same id each time.
     if (request.id.startsWith(slotPrefix)) this.#ended.delete(request.id);
     // Its file could not be deleted when it ended.
     const hasEnded = this.#ended.has(request.id);
-    if (hasEnded) await store.remove(request.id);
+    if (hasEnded) await sets.pullRequests.remove(request.id);
     const done = hasEnded ? {} : await this.#handle(request, key, publishModels);
     this.#schedule();
     return done;
@@ -112,7 +112,7 @@ export class PullRequests implements AsyncDisposable {
   }
 
   async #handle(request: PullRequest, requester: string, publishModels: PublishModels): Promise<Done> {
-    const { pulls, log, store } = this.#options;
+    const { pulls, log, sets } = this.#options;
     const model = modelOf(request);
     switch (request.action) {
       case "cancel":
@@ -121,7 +121,7 @@ export class PullRequests implements AsyncDisposable {
       case "remove": {
         const freed = await pulls.remove(model);
         log.info(`model ${request.ref} was removed; ${freed} bytes are free`);
-        await store.remove(request.id);
+        await sets.pullRequests.remove(request.id);
         return {};
       }
       case "verify":
@@ -140,7 +140,7 @@ export class PullRequests implements AsyncDisposable {
         if (request.id.startsWith(slotPrefix) && this.#slotsOf(model).length > 0) {
           // The pull goes on for the slots alone, and ends when they leave.
           await pulls.leave(model, requester);
-          await store.remove(request.id);
+          await sets.pullRequests.remove(request.id);
           return {};
         }
         if (job.state !== "failed") return {};
@@ -175,7 +175,7 @@ export class PullRequests implements AsyncDisposable {
       await check.done;
     }
     // The check may have been over before.
-    if (this.#ended.has(request.id)) await this.#options.store.remove(request.id);
+    if (this.#ended.has(request.id)) await this.#options.sets.pullRequests.remove(request.id);
     else await this.#end(request, { state: "cancelled", bytesDone: 0, stalls: 0 });
   }
 
@@ -220,7 +220,7 @@ export class PullRequests implements AsyncDisposable {
       this.#ended.delete(oldest);
     }
     await this.#publish();
-    await this.#options.store.remove(id);
+    await this.#options.sets.pullRequests.remove(id);
   }
 
   #slotsOf(model: WantedModel): string[] {
@@ -240,7 +240,7 @@ export class PullRequests implements AsyncDisposable {
   async #publish(): Promise<void> {
     const publish = async (): Promise<void> => {
       try {
-        await this.#options.store.publish(this.#statuses());
+        await this.#options.sets.pulls.put({ schema: 1, pulls: [...this.#statuses()] });
         this.#failureLog.succeeded();
       } catch (error) {
         this.#failureLog.failed(error);
@@ -252,10 +252,10 @@ export class PullRequests implements AsyncDisposable {
   }
 
   #statuses(): readonly PullStatus[] {
-    const { store, pulls } = this.#options;
+    const { sets, pulls } = this.#options;
     const jobs = new Map(pulls.list().map((listed) => [listed.key, listed]));
     const requestedKeys = new Set<string>();
-    const requested = store.requests().flatMap((request): PullStatus[] => {
+    const requested = sets.pullRequests.list().flatMap((request): PullStatus[] => {
       if (this.#ended.has(request.id) || request.action === "remove") return [];
       const { id, ref, files, sizeBytes, requestedAt } = request;
       const check = this.#checks.get(id)?.progress;

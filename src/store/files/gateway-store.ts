@@ -1,19 +1,18 @@
 import { noteAuthMode } from "../auth/token-confirmations.ts";
 import { TokenStore } from "../auth/tokens.ts";
+import { openSet } from "../document-set.ts";
 import { documentsInFiles } from "../documents.ts";
+import { sets } from "../sets.ts";
+import { openSharedSets } from "../shared-sets.ts";
 import { openDemandWriter } from "../state/demand.ts";
 import { otherDemandFiles } from "../state/other-demand.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
 import { refuseNewerFormat } from "../state/format.ts";
-import { openGroupStore } from "../state/groups.ts";
-import { openHardwareStore } from "../state/hardware.ts";
-import { openModelTaskStore } from "../state/model-tasks.ts";
-import { openPullStore } from "../state/pulls.ts";
 import { clearOddFiles } from "../state/odd-files.ts";
 import { OpenUpstreams } from "../state/open-upstreams.ts";
 import { openPublished } from "../state/published.ts";
 import { removalRecorder } from "../state/removals.ts";
-import { openRequestStore } from "../state/requests.ts";
+import { requestStore } from "../state/requests.ts";
 import type { GatewayStore, GatewayStoreOptions, StoreConfig } from "../opened-store.ts";
 import type { ManifestWriterOptions } from "./manifest-writer.ts";
 import type { ManifestWriter } from "./writer.ts";
@@ -29,21 +28,16 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
   const published = stack.use(await openPublished(stateDir, { onUnknown }));
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: onDiscoveredError }));
   const tokens = stack.use(new TokenStore(stateDir));
-  const requests = stack.use(await openRequestStore(stateDir));
-  const hardware = stack.use(await openHardwareStore(documentsInFiles(stateDir)));
-  const groups = stack.use(await openGroupStore(documentsInFiles(stateDir)));
-  const pulls = stack.use(await openPullStore(documentsInFiles(stateDir)));
-  const modelTasks = stack.use(await openModelTaskStore(documentsInFiles(stateDir)));
+  const open = documentsInFiles(stateDir);
+  const requests = stack.use(requestStore(await openSet(open, sets.slotRequests)));
+  const shared = await openSharedSets(open, stack);
   const owned = stack.move();
   return {
     published,
     demand,
     others: otherDemandFiles(stateDir, gateway),
     requests,
-    hardware,
-    groups,
-    pulls,
-    modelTasks,
+    ...shared,
     discovered,
     openUpstreams: new OpenUpstreams(stateDir),
     tokens,

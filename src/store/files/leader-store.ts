@@ -3,22 +3,21 @@ import { join } from "node:path";
 import { directoryOfKind } from "../../api/names.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { everySecond } from "../../lib/pulse.ts";
+import { openSet } from "../document-set.ts";
 import { documentsInFiles } from "../documents.ts";
+import { sets } from "../sets.ts";
+import { openSharedSets } from "../shared-sets.ts";
 import { ContextFiles } from "../state/context-files.ts";
 import { openDemandStore } from "../state/demand.ts";
 import { EngineLockFile } from "../state/engine-images.ts";
 import { FitFigureFile } from "../state/fit-figures.ts";
 import { writeFormat } from "../state/format.ts";
-import { openGroupStore } from "../state/groups.ts";
-import { openHardwareStore } from "../state/hardware.ts";
 import { instancePath, openInstance, restoreInstanceToStay } from "../state/instance.ts";
-import { openModelTaskStore } from "../state/model-tasks.ts";
-import { openPullStore } from "../state/pulls.ts";
 import { clearLeftovers } from "../state/leftovers.ts";
 import { readOperator, readRegistry } from "../state/published.ts";
 import { openPublisher } from "../state/publisher.ts";
 import { openRemovals } from "../state/removals.ts";
-import { openRequestStore } from "../state/requests.ts";
+import { requestStore } from "../state/requests.ts";
 import { RunRecord } from "../state/run-record.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
 import type { Lease } from "../store.ts";
@@ -59,11 +58,9 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
       const seedRegistry = registry === undefined ? {} : { seedRegistry: registry };
       const source = stack.use(await openFileSource({ configDir, seed: slots, ...seedRegistry, removals }));
       const demand = stack.use(await openDemandStore(stateDir));
-      const requests = stack.use(await openRequestStore(stateDir));
-      const hardware = stack.use(await openHardwareStore(documentsInFiles(stateDir)));
-      const groups = stack.use(await openGroupStore(documentsInFiles(stateDir)));
-      const pulls = stack.use(await openPullStore(documentsInFiles(stateDir)));
-      const modelTasks = stack.use(await openModelTaskStore(documentsInFiles(stateDir)));
+      const open = documentsInFiles(stateDir);
+      const requests = stack.use(requestStore(await openSet(open, sets.slotRequests)));
+      const shared = await openSharedSets(open, stack);
       const engineLock = await EngineLockFile.openAnyway(stateDir, options.onWarning);
       const fitFigures = await FitFigureFile.open(stateDir, () =>
         options.onWarning(`${stateDir}/fit.json cannot be kept: figures of memory are made anew`),
@@ -77,10 +74,7 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
         source,
         demand,
         requests,
-        hardware,
-        groups,
-        pulls,
-        modelTasks,
+        ...shared,
         engineLock,
         fitFigures,
         run,

@@ -3,12 +3,9 @@ import type { ApiClient } from "../../kubernetes/client.ts";
 import { texts } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
-import { openGroupStore } from "../state/groups.ts";
-import { openHardwareStore } from "../state/hardware.ts";
-import { openModelTaskStore } from "../state/model-tasks.ts";
 import { OpenUpstreams } from "../state/open-upstreams.ts";
-import { openPullStore } from "../state/pulls.ts";
 import type { GatewayStore, GatewayStoreOptions, StoreConfig } from "../opened-store.ts";
+import { openSharedSets } from "../shared-sets.ts";
 import { followSlots, openCluster, type OpenClient } from "./cluster.ts";
 import { openDemandLease } from "./demand.ts";
 import { corePath, fieldManager, tokensSecret } from "./names.ts";
@@ -41,10 +38,7 @@ export async function openClusterGatewayStore(
   const secret = stack.use(await openTokenSecret(client, onError));
   const tokens = stack.use(await SecretTokens.open(stateDir, secret, onError));
   const requests = stack.use(await openRequests(client, slots, maps));
-  const groups = stack.use(await openGroupStore(maps));
-  const hardware = stack.use(await openHardwareStore(maps));
-  const pulls = stack.use(await openPullStore(maps));
-  const modelTasks = stack.use(await openModelTaskStore(maps));
+  const shared = await openSharedSets(maps, stack);
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: options.onDiscoveredError }));
   const others = stack.use(await openOtherLeases(client, options.gateway, onError));
   const demand = openDemandLease(client, options.gateway);
@@ -54,10 +48,7 @@ export async function openClusterGatewayStore(
     demand,
     others,
     requests,
-    groups,
-    hardware,
-    pulls,
-    modelTasks,
+    ...shared,
     discovered,
     openUpstreams: new OpenUpstreams(stateDir),
     tokens,

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import type { Kind } from "../../api/names.ts";
-import { isRecord } from "../../lib/record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { fencedClient } from "../../kubernetes/fenced-client.ts";
 import { readLease } from "../../kubernetes/lease-election.ts";
@@ -8,13 +7,12 @@ import type { KubeObject } from "../../kubernetes/object.ts";
 import { ContextFiles } from "../state/context-files.ts";
 import { EngineLockFile } from "../state/engine-images.ts";
 import { FitFigureFile } from "../state/fit-figures.ts";
-import { openGroupStore } from "../state/groups.ts";
-import { openHardwareStore } from "../state/hardware.ts";
-import { openModelTaskStore } from "../state/model-tasks.ts";
-import { openPullStore } from "../state/pulls.ts";
 import { RunRecord } from "../state/run-record.ts";
 import { lastSpecOf } from "../judged-spec.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
+import { openSet } from "../document-set.ts";
+import { installationSet } from "../sets.ts";
+import { openSharedSets } from "../shared-sets.ts";
 import { LeadershipLost } from "../store.ts";
 import { openCluster, type OpenClient } from "./cluster.ts";
 import { openDemandLeases } from "./demand.ts";
@@ -79,18 +77,10 @@ export async function openClusterLeaderStore(
     // Its last operator ended between the two writes.
     if (object?.meta.isDeleted === true && hasEnded(slot)) await finalizers.remove(object);
   }
-  const installation = stack.use(
-    await maps<{ readonly instance: string }>("installation", {
-      parse: (value) =>
-        isRecord(value) && typeof value["instance"] === "string" ? { instance: value["instance"] } : undefined,
-      // Engines carry this name: the next operator must find it, and would take another one.
-      onChange: () => keep(),
-    }),
-  );
-  const instance = installation.get("installation")?.instance ?? randomUUID();
+  const installation = stack.use(await openSet(maps, installationSet));
+  const instance = installation.only()?.instance ?? randomUUID();
   const keepIfAbsent = async (): Promise<void> => {
-    if (installation.get("installation") === undefined)
-      await installation.put("installation", { instance }, { isLasting: true });
+    if (installation.only() === undefined) await installation.put({ instance });
   };
   let again: NodeJS.Timeout | undefined;
   let isClosed = false;
@@ -108,6 +98,8 @@ export async function openClusterLeaderStore(
       again = setTimeout(keep, retryMs).unref();
     });
   };
+  // Engines carry this name: the next operator must find it, and would take another one.
+  stack.use(installation.watch(keep));
   await keepIfAbsent();
   const record = recordOf(await readLease(client, operatorLease));
   const owned = stack.move();
@@ -137,10 +129,7 @@ export async function openClusterLeaderStore(
           },
         ),
       );
-      const groups = parts.use(await openGroupStore(maps));
-      const hardware = parts.use(await openHardwareStore(maps));
-      const pulls = parts.use(await openPullStore(maps));
-      const modelTasks = parts.use(await openModelTaskStore(maps));
+      const shared = await openSharedSets(maps, parts);
       const engineLock = await EngineLockFile.openAnyway(stateDir, options.onWarning);
       const fitFigures = await FitFigureFile.open(stateDir, () =>
         options.onWarning(`${stateDir}/fit.json cannot be kept: figures of memory are made anew`),
@@ -152,10 +141,7 @@ export async function openClusterLeaderStore(
         source,
         demand,
         requests,
-        groups,
-        hardware,
-        pulls,
-        modelTasks,
+        ...shared,
         engineLock,
         fitFigures,
         run,

@@ -159,10 +159,11 @@ export class Maps implements AsyncDisposable {
         const kept = { [`${name}${suffix}`]: isLong ? undefined : text, [`${name}${compressedSuffix}`]: compressed };
         await this.write(object, kept);
       },
-      delete: async (name) => {
-        if (entries.has(name)) await this.write(object, removed(name));
-      },
-      deleteIf: async (name, isSame) => {
+      delete: async (name, isSame) => {
+        if (isSame === undefined) {
+          if (entries.has(name)) await this.write(object, removed(name));
+          return;
+        }
         for (;;) {
           const value = entries.get(name)?.value;
           if (value === undefined || !isSame(value)) return;

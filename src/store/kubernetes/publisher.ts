@@ -86,8 +86,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     const now = bearersOf(slot);
     const known = bearers.get(slot.name);
     if (Object.keys(now).length === 0) return;
-    if (known === undefined || canonicalJson(known) !== canonicalJson(now))
-      await bearers.put(slot.name, now, { isLasting: true });
+    if (known === undefined || canonicalJson(known) !== canonicalJson(now)) await bearers.put(slot.name, now);
   }
   function inTurn(name: string, work: () => Promise<void>): Promise<void> {
     const turn = turns.get(name) ?? new Serial();
@@ -100,7 +99,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     const object = source.object("Slot", slot.name);
     if (object === undefined) {
       forget(slot.name);
-      await bare.put(slot.name, slot, { isLasting: true });
+      await bare.put(slot.name, slot);
       return;
     }
     const essence = sha256(canonicalJson(essenceOf(slot)));
@@ -117,7 +116,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     written.set(slot.name, { essence, atMs: steadyNow(), hasBearers });
     if (object.meta.isDeleted && hasEnded(slot)) {
       // A built-in slot stays without its object: from now on the ConfigMap has it.
-      await bare.put(slot.name, slot, { isLasting: true });
+      await bare.put(slot.name, slot);
       await finalizers.remove(object);
       return;
     }
@@ -174,7 +173,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     readRegistry: () => registry.get("registry"),
     async writeRegistry(value) {
       lease.check();
-      await registry.put("registry", value, { isLasting: true });
+      await registry.put("registry", value);
       const { resources } = value;
       const present = new Set(resources.map(({ kind, name }) => `${kind}/${name}`));
       for (const key of statuses.keys()) if (!present.has(key)) statuses.delete(key);

@@ -4,7 +4,10 @@ import { isStatus } from "../../kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../kubernetes/client.ts";
 import type { KubeObject } from "../../kubernetes/object.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
+import { openSet } from "../document-set.ts";
 import type { OpenDocuments } from "../documents.ts";
+import { sets } from "../sets.ts";
+import { requestStore } from "../state/requests.ts";
 import { LeadershipLost, type RequestStore } from "../store.ts";
 import { collectionOf, requestPrefix } from "./names.ts";
 import {
@@ -49,12 +52,8 @@ export async function openRequests(
   acceptance?: Acceptance,
 ): Promise<RequestStore> {
   const subscribers = new Subscribers<[slot: string]>();
-  const bare = await maps<SlotRequest>("requests", {
-    parse: (value) => slotRequestSchema.safeParse(value).data,
-    onChange: (names) => {
-      for (const slot of new Set(names.map((name) => name.slice(0, name.lastIndexOf("."))))) subscribers.notify(slot);
-    },
-  });
+  const bare = requestStore(await openSet(maps, sets.slotRequests));
+  const bareWatch = bare.watch((slot) => subscribers.notify(slot));
   const last = new Map<string, string>();
   /** Slots whose texts are being accepted; true: they have changed meanwhile. */
   const accepting = new Map<string, boolean>();
@@ -149,21 +148,18 @@ export async function openRequests(
     list(slot) {
       const object = slots.get(slot);
       if (object !== undefined) return requestKinds.flatMap((kind) => requestIn(object, kind) ?? []);
-      return [...bare.values()].flatMap(([, request]) => (request.slot === slot ? [request] : []));
+      return bare.list(slot);
     },
     async put(request) {
       const object = slots.get(request.slot);
+      if (object === undefined) return await bare.put(request);
       const valid = slotRequestSchema.parse(request);
-      if (object === undefined) await bare.put(`${request.slot}.${request.kind}`, valid, { isLasting: true });
-      else await annotate(object, placeOf(object, valid), JSON.stringify(valid), true);
+      await annotate(object, placeOf(object, valid), JSON.stringify(valid), true);
     },
     async remove(slot, kind, token) {
       for (;;) {
         const object = slots.get(slot);
-        if (object === undefined) {
-          const key = `${slot}.${kind}`;
-          return await bare.deleteIf(key, (request) => token === undefined || request.token === token);
-        }
+        if (object === undefined) return await bare.remove(slot, kind, token);
         const found = requestIn(object, kind);
         if (found === undefined || (token !== undefined && found.token !== token)) return;
         const isWritten = writtenIn(object, kind) !== undefined;
@@ -184,6 +180,7 @@ export async function openRequests(
       isClosed = true;
       for (const timer of timers) clearTimeout(timer);
       watch[Symbol.dispose]();
+      bareWatch[Symbol.dispose]();
       await bare[Symbol.asyncDispose]();
     },
   };

@@ -1,15 +1,8 @@
-import {
-  probeRequestSchema,
-  publishedHardwareSchema,
-  type ProbeRequest,
-  type PublishedHardware,
-} from "../../api/hardware.ts";
-import { knownPart } from "../../api/known-part.ts";
-import { Subscribers } from "../../lib/subscribers.ts";
-import type { OpenDocuments } from "../documents.ts";
+import type { ProbeRequest, PublishedHardware } from "../../api/hardware.ts";
+import type { DocumentSet } from "../document-set.ts";
 
-/** `<state>/hardware/`: the operator's result, and the last request for another probe. Neither is deleted. */
-export interface HardwareStore extends AsyncDisposable {
+/** The operator's result, and the last request for another probe. */
+export interface HardwareStore {
   found(): PublishedHardware | undefined;
   /** The request that no probe has answered yet. */
   pending(): ProbeRequest | undefined;
@@ -18,27 +11,22 @@ export interface HardwareStore extends AsyncDisposable {
   watch(onChange: () => void): Disposable;
 }
 
-/** Used by both sides: a gateway requests, the operator publishes. */
-export async function openHardwareStore(open: OpenDocuments): Promise<HardwareStore> {
-  const subscribers = new Subscribers<[]>();
-  const documents = await open<PublishedHardware | ProbeRequest>("hardware", {
-    parse: (value) => knownPart(publishedHardwareSchema, value) ?? probeRequestSchema.safeParse(value).data,
-    onChange: () => subscribers.notify(),
-  });
-  const found = (): PublishedHardware | undefined => {
-    const value = documents.get("found");
-    return value !== undefined && "hardware" in value ? value : undefined;
-  };
+export function hardwareStore(
+  hardware: DocumentSet<PublishedHardware>,
+  requests: DocumentSet<ProbeRequest>,
+): HardwareStore {
   return {
-    found,
+    found: () => hardware.only(),
     pending() {
-      const request = documents.get("request");
-      return request !== undefined && "token" in request && request.token !== found()?.answers ? request : undefined;
+      const request = requests.only();
+      return request?.token === hardware.only()?.answers ? undefined : request;
     },
-    requestProbe: (request) => documents.put("request", probeRequestSchema.parse(request), { isLasting: false }),
-    publish: (value) =>
-      documents.put("found", publishedHardwareSchema.parse(value), { isLasting: false, isKept: true }),
-    watch: (onChange) => subscribers.add(onChange),
-    [Symbol.asyncDispose]: () => documents[Symbol.asyncDispose](),
+    requestProbe: (request) => requests.put(request),
+    publish: (found) => hardware.put(found),
+    watch(onChange) {
+      const stack = new DisposableStack();
+      for (const set of [hardware, requests]) stack.use(set.watch(onChange));
+      return stack;
+    },
   };
 }

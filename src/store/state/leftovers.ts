@@ -1,9 +1,10 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { removeLeftovers } from "../../lib/atomic-file.ts";
+import { sets } from "../sets.ts";
 
 /** Directories of the state whose files no other part clears. */
-const directories = ["groups", "hardware", "model-tasks", "pulls", "requests/removals"] as const;
+const directories = [...Object.values(sets).map(({ set }) => set), "requests/removals"];
 
 /**
  * Removes temporary files that killed operators and gateways have left, among manifests too. Never rejects: they take

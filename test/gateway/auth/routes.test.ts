@@ -8,7 +8,7 @@ import {
   meSchema,
   tokenListSchema,
 } from "../../../src/api/token.ts";
-import { openRequestStore } from "../../../src/store/state/requests.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { codeOf, startGateway } from "./gateway.ts";
 
 const json = { "content-type": "application/json" };
@@ -107,9 +107,9 @@ it("a request to unload a slot names its caller, for the reason that the operato
   await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" }, ready);
   const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
   assert.equal((await gateway.ask("POST", "/api/slots/primary/unload", admin)).status, 202);
-  await using store = await openRequestStore(gateway.stateDir);
+  await using sets = await sharedSets(gateway.stateDir);
   assert.deepEqual(
-    store.list("primary").map(({ kind, requestedBy }) => [kind, requestedBy]),
+    sets.requests.list("primary").map(({ kind, requestedBy }) => [kind, requestedBy]),
     [["unload", "a admin"]],
   );
 });

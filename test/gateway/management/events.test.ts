@@ -65,7 +65,7 @@ describe("events", () => {
     assert.equal(asked.status, 202, await asked.clone().text());
     const { data: pull } = await reader.find("pull");
     assert.ok(isRecord(pull) && pull["state"] === "queued");
-    await rm(join(gateway.stateDir, "pulls", `${String(pull["id"])}.json`));
+    await rm(join(gateway.stateDir, "pull-requests", `${String(pull["id"])}.json`));
     assert.deepEqual((await reader.find("pull", isOf("removed", true))).data, { id: pull["id"], removed: true });
     assert.equal(reader.events[0]?.event, "snapshot");
     assert.equal(new Set(reader.events.map((event) => event.id)).size, reader.events.length);

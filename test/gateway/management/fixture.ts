@@ -4,9 +4,7 @@ import { dirname, join } from "node:path";
 import type { ModelTask, ModelTaskAnswer } from "../../../src/api/model-task.ts";
 import type { SlotRequest } from "../../../src/api/status.ts";
 import { isRecord } from "../../../src/lib/record.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openModelTaskStore, type ModelTaskStore } from "../../../src/store/state/model-tasks.ts";
-import { openRequestStore } from "../../../src/store/state/requests.ts";
+import { sharedSets, type TestSets } from "../../support/shared-sets.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
 
@@ -52,8 +50,8 @@ export async function site(options: Parameters<typeof startGateway>[0] = {}): Pr
     },
     refused: async (method, path, body) => await refusalOf(await send(method, path, body)),
     async requests(slot) {
-      await using store = await openRequestStore(stateDir);
-      return store.list(slot);
+      await using shared = await sharedSets(stateDir);
+      return shared.requests.list(slot);
     },
     written: (file) => readFile(fileOf(file), "utf8"),
     async declare(file, text) {
@@ -78,21 +76,24 @@ export function rowsOf({ data }: Json): Json[] {
 export async function answerTasks(
   stateDir: string,
   answerOf: (task: ModelTask) => Partial<ModelTaskAnswer> = () => ({}),
-): Promise<{ readonly store: ModelTaskStore; readonly seen: ModelTask[] } & AsyncDisposable> {
+): Promise<{ readonly sets: TestSets; readonly seen: ModelTask[] } & AsyncDisposable> {
   await using stack = new AsyncDisposableStack();
-  const store = stack.use(await openModelTaskStore(documentsInFiles(stateDir)));
+  const sets = stack.use(await sharedSets(stateDir));
   const seen: ModelTask[] = [];
   const answer = (): void => {
-    for (const task of store.tasks()) {
+    for (const task of sets.modelTasks.list()) {
       if (seen.some(({ id }) => id === task.id)) continue;
       seen.push(task);
       const answered = { schema: 1, answers: task.id, answeredAt: new Date().toISOString() } as const;
-      void store.answer({ ...answered, ...answerOf(task) }).catch(() => undefined);
+      void sets.modelAnswers
+        .put({ ...answered, ...answerOf(task) })
+        .then(() => sets.modelTasks.remove(task.id))
+        .catch(() => undefined);
     }
   };
-  stack.use(store.watch(answer));
+  stack.use(sets.modelTasks.watch(answer));
   // The tasks that were written before this operator began.
   answer();
   const owned = stack.move();
-  return { store, seen, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { sets, seen, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

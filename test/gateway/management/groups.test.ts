@@ -3,9 +3,8 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import type { GroupStatus } from "../../../src/api/group-status.ts";
-
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openGroupStore, type GroupStore } from "../../../src/store/state/groups.ts";
+import type { GroupStore } from "../../../src/store/state/groups.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { until } from "../../support/until.ts";
 import { rowsOf, site, type Site } from "./fixture.ts";
 
@@ -30,7 +29,7 @@ describe("/api/groups", () => {
   const stack = new AsyncDisposableStack();
   before(async () => {
     at = stack.use(await site({ slots: { a: { spec: { group: "gpu" } } } }));
-    store = stack.use(await openGroupStore(documentsInFiles(at.stateDir)));
+    store = stack.use(await sharedSets(at.stateDir)).groups;
     await store.publish([gpu, { ...gpu, name: odd, isDeclared: false, members: [] }, { ...gpu, name: "new" }]);
     await until("the groups are read", async () => rowsOf(await at.got("/api/groups")).length === 3);
   });

@@ -5,8 +5,7 @@ import { json } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import { withSuggestions } from "../../../src/engines/suggestion.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openHardwareStore } from "../../../src/store/state/hardware.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { pcFacts } from "../../hardware/tree.ts";
 import { later } from "../../support/later.ts";
 import { until } from "../../support/until.ts";
@@ -20,7 +19,7 @@ const newer: HardwareFacts = { ...pcFacts, kernel: "6.13.0" };
 async function scene(options: Parameters<typeof site>[0] = {}, facts?: HardwareFacts) {
   await using stack = new AsyncDisposableStack();
   const at = stack.use(await site(options));
-  const store = stack.use(await openHardwareStore(documentsInFiles(at.stateDir)));
+  const { hardware: store } = stack.use(await sharedSets(at.stateDir));
   const publishFacts = async (given: HardwareFacts, answers?: string): Promise<void> => {
     const answering = answers === undefined ? {} : { answers };
     await store.publish({ schema: 1, ...answering, hardware: withSuggestions(given) });

@@ -3,8 +3,7 @@ import { describe, it } from "node:test";
 import type { MachineReading } from "../../../src/api/machine-reading.ts";
 import { withSuggestions } from "../../../src/engines/suggestion.ts";
 import { MachineReadings } from "../../../src/gateway/management/machine-readings.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openHardwareStore } from "../../../src/store/state/hardware.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { pcFacts } from "../../hardware/tree.ts";
 import { until } from "../../support/until.ts";
 import { followEvents } from "./event-reader.ts";
@@ -56,8 +55,8 @@ describe("readings of the machine", () => {
   it("are an event while somebody follows, and part of the hardware; nothing is read before", async () => {
     let reads = 0;
     await using gateway = await site({ gateway: { readMachine: async () => readingOf((reads += 1)) } });
-    await using store = await openHardwareStore(documentsInFiles(gateway.stateDir));
-    await store.publish({ schema: 1, hardware: withSuggestions(pcFacts) });
+    await using sets = await sharedSets(gateway.stateDir);
+    await sets.hardware.publish({ schema: 1, hardware: withSuggestions(pcFacts) });
     assert.equal(reads, 0);
     using reader = await followEvents(gateway.url);
     const { data } = await reader.find("machine");

@@ -74,7 +74,7 @@ describe("/api/models", () => {
       { kind: "remove", files, isDryRun: true },
       { kind: "remove", files, isDryRun: false },
     ]);
-    await until("answers that were read are gone", () => operator.store.answers().length === 0);
+    await until("answers that were read are gone", () => operator.sets.modelAnswers.list().length === 0);
     const ofFlm = await tasksOf({ freedBytes: 5, kept: [] }, () => at.got("/api/models/q?files=1&dry_run=1", "DELETE"));
     assert.partialDeepStrictEqual(ofFlm, [{ kind: "remove", flm: "qwen3:4b" }]);
   });
@@ -185,7 +185,7 @@ describe("/api/models", () => {
     answer = { error: "/m cannot be scanned: it is not there" };
     const failed = await at.refused("POST", "/api/models/scan", {});
     assert.equal(failed.message, "/m cannot be scanned: it is not there");
-    await until("nothing is left of the tasks", () => operator.store.tasks().length === 0);
+    await until("nothing is left of the tasks", () => operator.sets.modelTasks.list().length === 0);
   });
 });
 

@@ -25,11 +25,12 @@ const licensed = catalogEntrySchema.parse({
 
 /** The request for a pull that the operator reads. */
 async function requestOf({ stateDir }: Site, id: unknown): Promise<Json> {
-  const request: Json = JSON.parse(await readFile(join(stateDir, "pulls", `${String(id)}.json`), "utf8"));
+  const request: Json = JSON.parse(await readFile(join(stateDir, "pull-requests", `${String(id)}.json`), "utf8"));
   return request;
 }
 
-const pulls = async ({ stateDir }: Site): Promise<string[]> => (await readdir(join(stateDir, "pulls"))).toSorted();
+const pulls = async ({ stateDir }: Site): Promise<string[]> =>
+  (await readdir(join(stateDir, "pull-requests"))).toSorted();
 
 it("an invalid pull is refused with the field, and no request reaches the operator", async () => {
   const models = [modelRecord("here")];
@@ -111,9 +112,9 @@ describe("pulls that an operator has published", () => {
   before(async () => {
     at = await site({
       onStart: (stateDir) => {
-        mkdirSync(join(stateDir, "pulls"), { recursive: true });
+        for (const name of ["pulls", "pull-requests"]) mkdirSync(join(stateDir, name), { recursive: true });
         writeFileSync(join(stateDir, "pulls/status.json"), JSON.stringify({ schema: 1, pulls: published }));
-        writeFileSync(join(stateDir, "pulls/check.json"), JSON.stringify(check));
+        writeFileSync(join(stateDir, "pull-requests/check.json"), JSON.stringify(check));
       },
     });
   });

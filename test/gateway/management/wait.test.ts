@@ -3,10 +3,11 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { connect, Socket } from "node:net";
 import { describe, it } from "node:test";
-import type { ModelTask } from "../../../src/api/model-task.ts";
 import { askOperator } from "../../../src/gateway/management/model-task.ts";
 import { waitForOperator, waitUntil } from "../../../src/gateway/management/wait.ts";
+import { sets } from "../../../src/store/sets.ts";
 import type { OperatorLiveness } from "../../../src/store/store.ts";
+import { SetDouble } from "../../doubles/state.ts";
 import { later } from "../../support/later.ts";
 import { listen } from "../../support/listen.ts";
 
@@ -89,14 +90,9 @@ describe("a task for an operator that falls silent while it is waited for", () =
     it(what, { timeout: 180_000 }, async () => {
       let liveness: OperatorLiveness = "live";
       const { watch, watchers, began, look } = watched();
-      const tasks = new Map<string, ModelTask>();
-      const modelTasks = {
-        put: async (task: ModelTask) => void tasks.set(task.id, task),
-        answers: () => [],
-        remove: async (id: string) => void tasks.delete(id),
-        watch,
-      };
-      const context = { modelTasks, stopping, operatorLiveness: () => liveness };
+      const modelTasks = new SetDouble(sets.modelTasks);
+      const modelAnswers = Object.assign(new SetDouble(sets.modelAnswers), { watch });
+      const context = { modelTasks, modelAnswers, stopping, operatorLiveness: () => liveness };
       const wanted = { kind: "remove" as const, ref: "a", files: [], isDryRun: !mayWait };
       const answer = later(askOperator(context, wanted, { socket: new Socket() }, mayWait));
       await began;
@@ -106,7 +102,7 @@ describe("a task for an operator that falls silent while it is waited for", () =
       assert.match(String(await answer.catch((error: unknown) => error)), told);
       assert.equal(watchers.size, 0);
       assert.deepEqual(
-        [...tasks.values()].map(({ kind }) => kind),
+        modelTasks.list().map(({ kind }) => kind),
         left,
       );
     });

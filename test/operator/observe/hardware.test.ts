@@ -3,10 +3,10 @@ import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import { withSuggestions } from "../../../src/engines/suggestion.ts";
 import { coresOf, followHardware, type ProbeHardware } from "../../../src/operator/observe/hardware.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openHardwareStore, type HardwareStore } from "../../../src/store/state/hardware.ts";
+import type { HardwareStore } from "../../../src/store/state/hardware.ts";
 import { device } from "../../hardware/parts.ts";
 import { pcFacts } from "../../hardware/tree.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { published, specOf } from "../fixture.ts";
@@ -26,7 +26,7 @@ interface Scene extends AsyncDisposable {
 async function scene(): Promise<Scene> {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
-  const store = stack.use(await openHardwareStore(documentsInFiles(directory.path)));
+  const { hardware: store } = stack.use(await sharedSets(directory.path));
   const errors: unknown[] = [];
   const onError = (error: unknown): void => void errors.push(error);
   const owned = stack.move();

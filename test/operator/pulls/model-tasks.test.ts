@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { pino } from "pino";
@@ -11,8 +11,7 @@ import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
 import { ModelScan } from "../../../src/models/scan.ts";
 import { ModelTasks, type ModelTasksOptions } from "../../../src/operator/pulls/model-tasks.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
@@ -25,7 +24,7 @@ async function site() {
   await mkdir(modelsDir);
   const store = await BlobStore.open(modelsDir, "this boot");
   // As a gateway and an operator have them: two views of one directory.
-  const asking = stack.use(await openModelTaskStore(documentsInFiles(directory.path)));
+  const asking = stack.use(await sharedSets(directory.path));
   const owned = stack.move();
   return {
     modelsDir,
@@ -33,13 +32,12 @@ async function site() {
     /** An operator, from here on. */
     async start(more: Started = {}) {
       await using running = new AsyncDisposableStack();
-      const tasks = running.use(await openModelTaskStore(documentsInFiles(directory.path)));
+      const sets = running.use(await sharedSets(directory.path));
       const options = {
-        tasks,
+        sets,
         modelsDir,
         store,
         pulls: { list: () => [], remove: async () => 7 },
-        requests: { requests: () => [] },
         scan: new ModelScan(modelsDir),
         listHub: async () => ({ models: [], leftOut: 0 }),
         records: () => [],
@@ -56,9 +54,9 @@ async function site() {
       return id;
     },
     answer: async (id: string): Promise<ModelTaskAnswer> =>
-      await until("the operator has answered", () => asking.answers().find(({ answers }) => answers === id)),
-    /** The files of tasks and answers. */
-    files: async (): Promise<string[]> => await readdir(join(directory.path, "model-tasks")),
+      await until("the operator has answered", () => asking.modelAnswers.get(id)),
+    isStored: (set: "model-tasks" | "model-answers", id: string): boolean =>
+      existsSync(join(directory.path, set, `${id}.json`)),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -72,7 +70,7 @@ it("carries out tasks that were requested while no operator ran, and each task o
   const { freedBytes, kept, error } = await at.answer(id);
   assert.deepEqual([freedBytes, kept, error], [12, [], undefined]);
   assert.equal(existsSync(path), false);
-  await until("the task is over", async () => !(await at.files()).includes(`${id}.json`));
+  await until("the task is over", () => !at.isStored("model-tasks", id));
 });
 
 it("answers a scan, also with the problem of the directory", async () => {
@@ -110,8 +108,8 @@ it("deletes an answer that nobody has read once its time is over, though nothing
   const id = await at.put({ kind: "scan", directories: [] });
   await using _operator = await at.start({ keepMs: 50 });
   // The answer is written before the task is deleted.
-  await until("the task is answered", async () => !(await at.files()).includes(`${id}.json`));
-  await until("the answer is gone", async () => !(await at.files()).includes(`${id}-answer.json`));
+  await until("the task is answered", () => !at.isStored("model-tasks", id));
+  await until("the answer is gone", () => !at.isStored("model-answers", id));
 });
 
 it("removes a model of FastFlowLM's store by its tool, unless another model has it, and names what stays", async () => {

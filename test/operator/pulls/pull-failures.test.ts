@@ -67,7 +67,7 @@ it("a requested pull that is given up ends as failed, and nothing fetches any mo
   const ended = await at.status("the pull has ended", ({ endedAt }) => endedAt !== undefined);
   assert.equal(ended.state, "failed");
   assert.match(ended.error?.message ?? "", /^the hub cannot be reached; given up after 0 min without a byte/);
-  await until("its request is gone", () => at.requests.request("person") === undefined);
+  await until("its request is gone", () => at.requests.get("person") === undefined);
   assert.deepEqual(at.pulls.list(), []);
 });
 

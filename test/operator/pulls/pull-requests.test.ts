@@ -20,9 +20,9 @@ it("a check that is cancelled reads no further, and ends as cancelled", async ()
   await at.status("the check is cancelled", ({ id, state }) => id === "check" && state === "cancelled");
   assert.equal(at.checks.size, 0, "nothing reads");
   check.end();
-  await until("its request is gone", () => at.requests.request("check") === undefined);
+  await until("its request is gone", () => at.requests.get("check") === undefined);
   assert.deepEqual(
-    at.requests.published().map(({ id, state }) => [id, state]),
+    at.statuses().map(({ id, state }) => [id, state]),
     [["check", "cancelled"]],
   );
 });
@@ -50,7 +50,7 @@ it("a slot's pull that a person pauses stays that of the slot, and goes on for t
   );
   await at.put(id, "run");
   await at.status("the pull goes on", (status) => status.id === id && status.state === "running");
-  await until("its request is gone", () => at.requests.request(id) === undefined);
+  await until("its request is gone", () => at.requests.get(id) === undefined);
   await at.pulls.keepOnly("p", []);
   assert.equal(at.running.size, 0, "nothing is fetched for nobody");
 });
@@ -74,13 +74,13 @@ it("a check that has ended stays completed where its request cannot be deleted, 
   await at.put("check", "verify");
   (await until("the files are being read", () => at.checks.get("a"))).end();
   await until("its end is logged", () => at.lines.find((line) => line.includes("read-only file system")));
-  const ended = at.requests.published().map(({ id, state, isCheck }) => [id, state, isCheck]);
+  const ended = at.statuses().map(({ id, state, isCheck }) => [id, state, isCheck]);
   assert.deepEqual(ended, [["check", "completed", true]]);
   await at.handled[Symbol.asyncDispose]();
   at.requests.remove = remove;
   await using next = new PullRequests(at.options);
   await next.sync("Pull/check", () => at.models.publish());
-  assert.deepEqual([at.requests.request("check"), at.checks.size], [undefined, 0]);
+  assert.deepEqual([at.requests.get("check"), at.checks.size], [undefined, 0]);
 });
 
 it("pulls that have ended keep their order under the next operator: the last one first", async () => {
@@ -92,7 +92,7 @@ it("pulls that have ended keep their order under the next operator: the last one
   }
   await at.handled[Symbol.asyncDispose]();
   const { promise, resolve } = Promise.withResolvers<readonly PullStatus[]>();
-  at.requests.publish = async (pulls) => resolve(pulls);
+  at.options.sets.pulls.put = async ({ pulls }) => resolve(pulls);
   await using next = new PullRequests(at.options);
   using _watching = next.watch(
     () => undefined,
@@ -109,7 +109,7 @@ it("a pull that is paused when its model is there already has completed", async 
   at.pulls.isThere = async () => true;
   await at.put("person", "pause");
   await at.status("it has completed", ({ id, state }) => id === "person" && state === "completed");
-  await until("its request is gone", () => at.requests.request("person") === undefined);
+  await until("its request is gone", () => at.requests.get("person") === undefined);
 });
 
 it("a pull has completed once its model is published, and has all its bytes until then", async () => {
@@ -126,7 +126,7 @@ it("a pull has completed once its model is published, and has all its bytes unti
   await until("it could not be published", () => attempts > 0);
   const fetched = await at.status("it has all its bytes", ({ bytesDone }) => bytesDone === 4);
   assert.deepEqual([fetched.state, fetched.bytesTotal], ["running", 4]);
-  assert.notEqual(at.requests.request("person"), undefined);
+  assert.notEqual(at.requests.get("person"), undefined);
   isPublishable = true;
   assert.deepEqual(await at.handled.sync("Pull/person", at.models.publish), {});
   await at.status("the pull has completed", ({ id, state }) => id === "person" && state === "completed");

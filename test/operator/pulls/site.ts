@@ -8,8 +8,7 @@ import { ModelPulls } from "../../../src/models/fetch/model-pulls.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import type { Done } from "../../../src/operator/queue.ts";
 import { PullRequests, type PullRequestsOptions } from "../../../src/operator/pulls/pull-requests.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openPullStore } from "../../../src/store/state/pulls.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
@@ -53,11 +52,12 @@ export async function pullSite(more: Partial<PullRequestsOptions> = {}) {
     }
   }
   const pulls = stack.use(new Pulls({ store, fetch, hashThread, onError }));
-  const requests = stack.use(await openPullStore(documentsInFiles(directory.path)));
+  const sets = stack.use(await sharedSets(directory.path));
+  const { pullRequests: requests, pulls: published } = sets;
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => void lines.push(line) });
   const shapes = { watch: () => ({ [Symbol.dispose]: () => undefined }) };
-  const options = { store: requests, pulls, shapes, log, isPaused: false, publishMs: 5, ...more };
+  const options = { sets, pulls, shapes, log, isPaused: false, publishMs: 5, ...more };
   const handled = stack.use(new PullRequests(options));
   let syncing: Promise<unknown> = Promise.resolve();
   /** Called when the models are published. */
@@ -71,6 +71,8 @@ export async function pullSite(more: Partial<PullRequestsOptions> = {}) {
     store,
     pulls,
     requests,
+    /** As it was published last. */
+    statuses: (): readonly PullStatus[] => published.only()?.pulls ?? [],
     /** Of an operator's part that carries out requests, and that of this one. */
     options,
     handled,
@@ -87,7 +89,7 @@ export async function pullSite(more: Partial<PullRequestsOptions> = {}) {
     },
     /** Waits until the published state of a pull is as wanted. */
     status: async (what: string, isWanted: (status: PullStatus) => boolean): Promise<PullStatus> =>
-      await until(what, () => requests.published().find(isWanted)),
+      await until(what, () => published.only()?.pulls.find(isWanted)),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

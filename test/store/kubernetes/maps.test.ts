@@ -57,21 +57,21 @@ it("a document of megabytes fits an object, is read whole, and is plain text aga
   const entries = (): Readonly<Record<string, unknown>> => entriesOf(api);
   for (const count of [10, 1000, 20]) {
     const models = modelsOf(count);
-    await writer.documents.put("registry", models, { isLasting: true });
+    await writer.documents.put("registry", models);
     await until(`${count} are read`, () => reader.documents.get("registry")?.length === count);
     assert.deepEqual(reader.documents.get("registry"), models);
     assert.deepEqual(Object.keys(entries()), [count === 1000 ? "registry.json.gz" : "registry.json"]);
     const [text] = Object.values(entries());
     assert.ok(typeof text === "string" && Buffer.byteLength(text) < largest, String(count));
   }
-  await writer.documents.put("registry", modelsOf(1000), { isLasting: true });
+  await writer.documents.put("registry", modelsOf(1000));
   await writer.documents.delete("registry");
   assert.deepEqual(entries(), {});
   await until("it is gone for the reader", () => reader.documents.get("registry") === undefined);
   // A document, were it not for its length.
   const bomb = gzipSync(`[]${" ".repeat(100 * 1024 * 1024)}`, { level: 9 }).toString("base64");
   await writer.maps.write("berth-registry", { "registry.json.gz": bomb });
-  await writer.documents.put("other", modelsOf(1), { isLasting: true });
+  await writer.documents.put("other", modelsOf(1));
   await until("it goes on reading", () => reader.documents.get("other")?.length === 1);
   assert.equal(reader.documents.get("registry"), undefined);
   for (const { maps } of [writer, reader]) await maps[Symbol.asyncDispose]();
@@ -83,15 +83,15 @@ it("a document is compressed only where the object has no room for it beside the
   const { maps, documents } = await open(api);
   stack.use(maps);
   const long = textModels(1000 * 1024);
-  await documents.put("registry", long, { isLasting: true });
-  await documents.put("registry", long, { isLasting: true });
+  await documents.put("registry", long);
+  await documents.put("registry", long);
   assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json"]);
-  await documents.put("registry", textModels(1020 * 1024), { isLasting: true });
+  await documents.put("registry", textModels(1020 * 1024));
   assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json.gz"]);
-  await documents.put("other", textModels(100 * 1024), { isLasting: true });
-  await documents.put("registry", long, { isLasting: true });
+  await documents.put("other", textModels(100 * 1024));
+  await documents.put("registry", long);
   assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json.gz"]);
-  await documents.put("other", textModels(8 * 1024), { isLasting: true });
-  await documents.put("registry", long, { isLasting: true });
+  await documents.put("other", textModels(8 * 1024));
+  await documents.put("registry", long);
   assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json"]);
 });

@@ -3,11 +3,9 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
-import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openDemandWriter } from "../../../src/store/state/demand.ts";
-import { openGroupStore } from "../../../src/store/state/groups.ts";
 import { clearLeftovers } from "../../../src/store/state/leftovers.ts";
-import { openRequestStore } from "../../../src/store/state/requests.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
@@ -19,8 +17,9 @@ const removal = { recursive: true, maxRetries: 20, retryDelay: 5 };
 describe("a directory of the state that somebody deletes while it is in use", { concurrency: true }, () => {
   it("is made again by the next request", async () => {
     await using state = await tempDir();
-    await using operator = await openRequestStore(state.path);
-    await using gateway = await openRequestStore(state.path);
+    await using stack = new AsyncDisposableStack();
+    const { requests: operator } = stack.use(await sharedSets(state.path));
+    const { requests: gateway } = stack.use(await sharedSets(state.path));
     await rm(join(state.path, "requests"), { recursive: true });
     const request = { schema: 1, slot: "a", kind: "restart", token: "t", specHash: "h", requestedAt } as const;
     await gateway.put(request);
@@ -30,15 +29,16 @@ describe("a directory of the state that somebody deletes while it is in use", { 
 
   it("is made again with what the operator publishes there, and by the next loan", async () => {
     await using state = await tempDir();
-    await using operator = await openGroupStore(documentsInFiles(state.path));
-    await using gateway = await openGroupStore(documentsInFiles(state.path));
+    await using stack = new AsyncDisposableStack();
+    const { groups: operator } = stack.use(await sharedSets(state.path));
+    const { groups: gateway } = stack.use(await sharedSets(state.path));
     await operator.publish([]);
     const status = join(state.path, "groups/status.json");
     const published = await readFile(status, "utf8");
     await rm(dirname(status), removal);
     await until("it is published again", () => existsSync(status));
     assert.equal(await readFile(status, "utf8"), published);
-    await rm(dirname(status), removal);
+    await rm(join(state.path, "loans"), removal);
     await gateway.lend({ schema: 1, group: "gpu", until: requestedAt, requestedAt });
     assert.equal(gateway.loan("gpu")?.until, requestedAt);
   });
@@ -55,7 +55,7 @@ describe("files of processes that were killed", { concurrency: true }, () => {
   it("that are temporary are removed in each directory, and other programs' in the configuration stay", async () => {
     await using directory = await tempDir();
     const left = ".a.json.01234567-89ab-cdef-0123-456789abcdef.tmp";
-    const state = ["groups", "hardware", "model-tasks", "pulls", "requests/removals", "contexts/a"];
+    const state = ["groups", "loans", "model-answers", "pull-requests", "requests/removals", "contexts/a"];
     for (const name of state) for (const file of [left, "a.json"]) await old(join(directory.path, name, file));
     const slots = join(directory.path, "config/slots");
     for (const file of [left, ".mine.tmp", "a.toml"]) await old(join(slots, file));

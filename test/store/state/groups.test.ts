@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openGroupStore } from "../../../src/store/state/groups.ts";
+import { sharedSets } from "../../support/shared-sets.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 test("the end of a loan deletes no loan that another process has written since", async () => {
   await using directory = await tempDir();
-  await using operator = await openGroupStore(documentsInFiles(directory.path));
-  await using gateway = await openGroupStore(documentsInFiles(directory.path));
+  await using stack = new AsyncDisposableStack();
+  const { groups: operator } = stack.use(await sharedSets(directory.path));
+  const { groups: gateway } = stack.use(await sharedSets(directory.path));
   const loan = (day: string) => {
     const until = `2026-01-${day}T00:00:00.000Z`;
     return { schema: 1, group: "gpu", until, requestedAt: "2026-01-01T00:00:00.000Z" } as const;
