@@ -111,3 +111,15 @@ describe("an operator that is paused", () => {
     assert.deepEqual([site.deeds("a"), site.deeds("ill")], [["start main"], ["start main"]]);
   });
 });
+
+test("a paused operator that finds a loading engine ended after an edit publishes no move that the table forbids", async () => {
+  await using site = new Site();
+  site.runtime.manner("a").loadMs = 600_000;
+  await site.run({ a: custom() }, 2);
+  await site.end();
+  site.source.save("a", custom({ args: ["x"] }));
+  site.runtime.kill("a");
+  await site.start({ isPaused: true });
+  await site.advance(5);
+  assert.equal(site.state("a"), "error");
+});

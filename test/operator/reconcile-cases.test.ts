@@ -208,3 +208,57 @@ test("a repair that fails while another process is coming is tried again, and no
   site.runtime.beforeStart = undefined;
   await site.after(20, "embed", "ready");
 });
+
+describe("a slot of which one process fails for long while the other is loaded", () => {
+  /** How often the slot is looked at in ten seconds. */
+  const looks = async (site: Site, slot: string): Promise<number> => {
+    let count = 0;
+    const observe = site.runtime.observe.bind(site.runtime);
+    site.runtime.observe = async (name) => {
+      if (name === slot) count += 1;
+      return await observe(name);
+    };
+    await site.advance(10);
+    site.runtime.observe = observe;
+    return count;
+  };
+
+  test("is looked at for events, also where a person must act", async () => {
+    await using site = await new Site().run({ many: custom({ replicas: 2 }) }, 70);
+    site.runtime.manner("many").cannotStart = true;
+    site.runtime.kill("many", "main-1");
+    await site.advance(80);
+    assert.deepEqual([site.state("many"), site.condition("many", "Stalled")], ["ready", "True/StartFailed"]);
+    assert.ok((await looks(site, "many")) < 10);
+  });
+
+  test("is not looked at again and again once its idle time is over", async () => {
+    await using site = new Site();
+    site.source.save("embed", { load: "onDemand", idleSeconds: 3, model: { default: "m", rerank: "ranker" } });
+    await site.start();
+    site.ask("embed", { held: 1 });
+    await site.advance(0.1);
+    for (let kills = 0; kills < 4; kills++) {
+      site.runtime.kill("embed", "main");
+      await site.advance(0.6);
+    }
+    site.ask("embed", { held: 0 });
+    assert.ok((await looks(site, "embed")) < 40);
+  });
+});
+
+test("an engine whose socket is gone gets no probe, which a stranger on its port could read", async () => {
+  await using site = await new Site().run({ a: custom({ stopSeconds: 60 }) }, 20);
+  const now = site.clock.now().toISOString();
+  site.demand.set("a", { inFlight: 1, lastByteAt: now, lastRequestAt: now });
+  site.runtime.deafen("a");
+  await site.advance(3);
+  let probes = 0;
+  site.probes = async (probe) => {
+    probes += 1;
+    return await site.runtime.probe(probe);
+  };
+  site.runtime.strangers.add(8081);
+  await site.advance(20);
+  assert.deepEqual([site.state("a"), probes], ["unloading", 0]);
+});
