@@ -53,7 +53,7 @@ export class PublishedWriter {
     const [first] = failing;
     if (first === undefined) return [];
     const names = failing.map(([name]) => name).join(", ");
-    const message = `the status of ${names} is not written in ${this.#publisher.place}: ${first[1]}; until it is, no engine of these slots is started or stopped`;
+    const message = `the status of ${names} is not written in ${this.#publisher.place}: ${first[1]}; until it is, nothing more is done for these slots`;
     return [{ reason: "StatusNotWritten", message }];
   }
 
@@ -61,7 +61,7 @@ export class PublishedWriter {
     if (!this.#failing.has(name))
       this.#log.error(
         { slot: name },
-        `${name}: its status is not written: ${why}; until it is, no engine of this slot is started or stopped`,
+        `${name}: its status is not written: ${why}; until it is, nothing more is done for this slot`,
       );
     this.#failing.set(name, why);
   }

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { refuseLargeFile, UnfitFile } from "../../lib/small-file.ts";
@@ -27,7 +28,9 @@ export function readManifestText(file: string): string {
     const status = fstatSync(opened);
     if (!status.isFile()) throw new UnfitFile("it is no plain file");
     refuseLargeFile(status.size, manifestLimitBytes);
-    const text = readFileSync(opened, "utf8");
+    const bytes = readFileSync(opened);
+    if (!isUtf8(bytes)) throw new UnfitFile("it is not UTF-8: save it as UTF-8");
+    const text = bytes.toString();
     // Of the descriptor, and after the read: neither another file at the path nor a change of the mode comes between.
     const found = distrustOpened(file, fstatSync(opened));
     if (found !== undefined) throw new UntrustedManifest(found);

@@ -16,7 +16,13 @@ it("a full disk is a temporary failure, whose directory is named to administrato
     assert.deepEqual(told(named), [503, message, "30"]);
     assert.deepEqual(named.details, { reason: "NoSpace", directory: "/srv/state/groups" });
   }
-  for (const other of [diskFailure(failing("EACCES"), "do this"), managementFailure(failing("EACCES"), "do this")]) {
+  for (const code of ["EROFS", "EPERM", "EACCES"]) {
+    const { status, message, details } = managementFailure(failing(code), "do this");
+    assert.equal(status, 500);
+    assert.match(message, /^\/srv\/state\/groups cannot be written to do this \(E[A-Z]+\): it is read-only, or /);
+    assert.deepEqual(details, { reason: "NotWritable", directory: "/srv/state/groups" });
+  }
+  for (const other of [diskFailure(failing("EACCES"), "do this"), managementFailure(failing("EIO"), "do this")]) {
     assert.equal(other.code, "system.internal");
     assert.doesNotMatch(JSON.stringify(other.envelope()), /srv/);
   }

@@ -69,7 +69,7 @@ test("a status that somebody has deleted is told of with its place, be that a di
     {
       reason: "StatusNotWritten",
       message:
-        "the status of a, b is not written in the cluster: it was deleted; until it is, no engine of these slots is started or stopped",
+        "the status of a, b is not written in the cluster: it was deleted; until it is, nothing more is done for these slots",
     },
   ]);
   writer.forget("b");
