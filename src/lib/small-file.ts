@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { errorCode } from "./error-code.ts";
@@ -15,6 +16,12 @@ export function refuseLargeFile(sizeBytes: number, limitBytes: number): void {
   if (sizeBytes <= limitBytes) return;
   const limit = limitBytes < 1024 ** 2 ? `${limitBytes / 1024} KiB` : `${limitBytes / 1024 ** 2} MiB`;
   throw new UnfitFile(`it is larger than ${limit}, the limit of such a file`);
+}
+
+/** Throws UnfitFile for bytes that are no UTF-8: broken letters would stand in its place. */
+export function utf8Text(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw new UnfitFile("it is not UTF-8: save it as UTF-8");
+  return bytes.toString();
 }
 
 /**
@@ -59,7 +66,7 @@ export async function readSmallText(path: string, limitBytes: number): Promise<s
     const { bytesRead } = await file.read(bytes, length, bytes.length - length, null);
     length += bytesRead;
     refuseLargeFile(length, limitBytes);
-    if (bytesRead === 0) return bytes.toString("utf8", 0, length);
+    if (bytesRead === 0) return utf8Text(bytes.subarray(0, length));
     if (length === room) throw new UnfitFile("it grows while it is read");
   }
 }

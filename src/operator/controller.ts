@@ -167,12 +167,15 @@ export class Controller implements AsyncDisposable {
   /** Enqueues everything, in case an event was lost. Nothing before `start`, which does so itself, has read the models. */
   async resync(): Promise<void> {
     if (!this.#areModelsKnown) return;
-    // First: whatever fails below, every slot is looked at.
-    for (const name of await this.#allSlots()) this.queue.addResync(`Slot/${name}`);
+    const { source, published } = this.#dependencies;
+    // First: whatever fails below, every known slot is looked at.
+    const known = new Set([...source.list("Slot").map(({ name }) => name), ...published.keys()]);
+    for (const name of known) this.queue.addResync(`Slot/${name}`);
     this.queue.add(registryKey);
     this.#groups.enqueueAll();
-    await this.#dependencies.source.resync();
+    await source.resync();
     await this.#sweep();
+    for (const name of await this.#allSlots()) if (!known.has(name)) this.queue.addResync(`Slot/${name}`);
   }
 
   /** Acts no more, not even in a running reconcile: an engine that is being stopped is left to the next operator. */

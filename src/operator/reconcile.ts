@@ -40,7 +40,11 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   const { published, written } = dependencies;
   const last = published.get(name);
   // Gateways still read the status before: nothing of what they read may be stopped or replaced.
-  if (last !== undefined && written.isBehind(name) && !(await written.write(last))) return { requeueMs: unwrittenMs };
+  if (last !== undefined && isHeldUp(dependencies, name) && !(await written.write(last))) {
+    // Nobody looks whether the engines still own their ports.
+    dependencies.health.unfollow(name);
+    return { requeueMs: unwrittenMs };
+  }
   const gathered = options.isPaused
     ? await gatherAnswered(dependencies, name)
     : await gatherLearned(dependencies, name, options.signal);
@@ -57,6 +61,14 @@ export async function reconcile(dependencies: Dependencies, name: string, option
     : await carryOut(dependencies, gathered, decision, options);
   if (!written.isBehind(name)) return done;
   return { requeueMs: Math.min(done.requeueMs ?? Infinity, unwrittenMs) };
+}
+
+/**
+ * Whether nothing may be done for the slot until its last status is written. A slot that nothing declares any more ends all
+ * the same: in a namespace that is being deleted no status can be written, and its engine would outlive it.
+ */
+function isHeldUp({ written, source }: Dependencies, name: string): boolean {
+  return written.isBehind(name) && source.get("Slot", name) !== undefined;
 }
 
 /** The slot's occupancy of a place in its group, by the decision. */
@@ -138,7 +150,7 @@ async function carryOut(
         options,
       );
       // Nor is a port released that gateways may still send to.
-      if (dependencies.written.isBehind(input.name)) return { requeueMs: unwrittenMs };
+      if (isHeldUp(dependencies, input.name)) return { requeueMs: unwrittenMs };
       input = { ...input, before };
       decision = withoutFailures(decided);
     }

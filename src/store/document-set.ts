@@ -46,8 +46,8 @@ export async function openSet<T>(open: OpenDocuments, declared: DeclaredSet<T>):
     list,
     only: () => list()[0],
     async put(value) {
-      // The operator's own values are of their form, and a status of a thousand slots takes milliseconds to check.
-      if (!isTolerant) schema.parse(value);
+      // A status of a thousand slots takes milliseconds to check, and is written again and again.
+      if (options.isKept !== true) schema.parse(value);
       await documents.put(spelled(nameOf(value)), value);
     },
     remove: (name, isSame) => documents.delete(spelled(name), isSame),

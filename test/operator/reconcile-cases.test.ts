@@ -264,3 +264,12 @@ test("an engine whose socket is gone gets no probe, which a stranger on its port
   await site.advance(20);
   assert.deepEqual([site.state("a"), probes], ["unloading", 0]);
 });
+
+test("an engine whose slot is deleted is ended, also where its status cannot be written", async () => {
+  await using site = await new Site().run({ a: custom() });
+  site.publisher.isFull = true;
+  site.source.delete("a");
+  await site.advance(40);
+  assert.deepEqual(site.runtime.running("a"), []);
+  site.publisher.isFull = false;
+});

@@ -11,15 +11,15 @@ export function diskFailure(error: unknown, purpose: string): ApiError {
   return full(error, `there is no disk space to ${purpose}`);
 }
 
-/** Like `diskFailure`, for the management API: it also names the directory whose disk is full, and the remedy. */
+/** Like `diskFailure`, for the management API: it also names the directory whose disk is full, or a forbidden file. */
 export function managementFailure(error: unknown, purpose: string): ApiError {
   const path = error instanceof Error && "path" in error && typeof error.path === "string" ? error.path : undefined;
   if (path === undefined) return diskFailure(error, purpose);
   const directory = dirname(path);
   const code = errorCode(error) ?? "";
   if (forbidden.has(code)) {
-    const message = `${directory} cannot be written to ${purpose} (${code}): it is read-only, or the service's user has no right to it`;
-    return new ApiError("system.internal", { message, cause: error, details: { reason: "NotWritable", directory } });
+    const message = `${path} cannot be read or written (${code}): the file system is read-only, or the service's user has no right to it`;
+    return new ApiError("system.internal", { message, cause: error, details: { reason: "NoAccess", path } });
   }
   if (!isNoSpace(error)) return diskFailure(error, purpose);
   return full(error, `there is no disk space to ${purpose}: make room on the disk of ${directory}`, {

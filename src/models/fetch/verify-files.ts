@@ -51,7 +51,12 @@ async function fetchedFiles(store: BlobStore, ref: string): Promise<readonly Che
   const remedy = "remove the model with its files, and pull it again";
   for (const { name, sha256, sizeBytes } of store.find(ref)?.files ?? []) {
     const path = store.blobPath(sha256);
-    await statusOf(path, ref, remedy);
+    const at = await statusOf(path, ref, remedy);
+    if (at.size !== sizeBytes)
+      throw new FetchError(
+        "ChecksumMismatch",
+        `${name} of ${ref} has ${at.size} bytes, and had ${sizeBytes} when it was fetched: ${remedy}`,
+      );
     found.push({ name, path, sha256, sizeBytes, known: `had ${sha256} when it was fetched`, remedy });
   }
   return found;

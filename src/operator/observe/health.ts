@@ -169,6 +169,13 @@ export class HealthRecords implements Disposable {
     }
   }
 
+  /** Has none of a slot's processes probed until `follow` is called again. */
+  unfollow(slot: string): void {
+    const { probers } = this.#memories.of(slot);
+    for (const prober of probers.values()) prober[Symbol.dispose]();
+    probers.clear();
+  }
+
   #prober(process: Observed, target: ProbeTarget, probe: SlotSpec["probe"]): Prober {
     let now = { process, target, probe };
     let timer: Disposable | undefined;
@@ -179,6 +186,7 @@ export class HealthRecords implements Disposable {
       timer = this.#clock.after(nextProbe(time, now) - time, () => void tick());
     };
     const tick = async (): Promise<void> => {
+      timer = undefined;
       await this.probe(now.process, now.target, { timeoutMs: now.probe.timeoutSeconds * 1000 });
       next();
     };
@@ -188,8 +196,9 @@ export class HealthRecords implements Disposable {
       follow(seen, otherTarget, otherProbe) {
         const isOther = otherProbe.intervalSeconds !== now.probe.intervalSeconds;
         now = { process: seen, target: otherTarget, probe: otherProbe };
-        if (!isOther) return;
-        timer?.[Symbol.dispose]();
+        // A probe under way goes on with the new interval by itself.
+        if (!isOther || timer === undefined) return;
+        timer[Symbol.dispose]();
         next();
       },
       [Symbol.dispose]() {

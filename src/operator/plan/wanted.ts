@@ -124,10 +124,10 @@ export function idleInMs(input: WantedInput): number | undefined {
   );
   const leftMs = idleFrom(input, lastUse) + spec.idleSeconds * 1000 - input.now.getTime();
   // Its idle time is over, and it is kept for another reason, such as a process that still loads.
-  return leftMs > 0 ? leftMs : overdueMs;
+  return leftMs > 0 ? leftMs : lookAgainMs;
 }
 
-const overdueMs = 1000;
+const lookAgainMs = 1000;
 
 const idleStepMs = 10_000;
 /** The last use of a slot is not published more often than this while it is used. */

@@ -8,7 +8,7 @@ import { parseDocuments } from "../files/documents.ts";
 import { isFullManifest } from "../files/field-place.ts";
 import { listManifests } from "../files/listing.ts";
 import { manifestLimitBytes } from "../files/manifest-limit.ts";
-import { readManifestText, UntrustedManifest, whyUnread } from "../files/manifest-text.ts";
+import { readManifestText, whyUnread } from "../files/manifest-text.ts";
 import { readManifests, type Declaration } from "../files/manifest.ts";
 import { differences, type FieldChange } from "./difference.ts";
 
@@ -44,7 +44,7 @@ export async function findPlace(configDir: string, kind: Kind, name: string): Pr
     } catch (error) {
       // What it declares under other names concerns no other file.
       if (parse(file).name !== name || errorCode(error) === "ENOENT") continue;
-      const remedy = error instanceof UntrustedManifest ? "" : ": let the user of Berth read it";
+      const remedy = errorCode(error) === undefined ? "" : ": let the user of Berth read it";
       const message = `${relative(configDir, file)} ${whyUnread(error)}${remedy}`;
       throw new ApiError("config.read_only", { message, cause: error });
     }

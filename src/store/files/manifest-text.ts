@@ -1,7 +1,6 @@
-import { isUtf8 } from "node:buffer";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
-import { refuseLargeFile, UnfitFile } from "../../lib/small-file.ts";
+import { refuseLargeFile, UnfitFile, utf8Text } from "../../lib/small-file.ts";
 import { distrust, distrustOpened, type Distrust } from "../../lib/trusted-path.ts";
 import { manifestLimitBytes } from "./manifest-limit.ts";
 import type { SourceProblem } from "../store.ts";
@@ -28,9 +27,7 @@ export function readManifestText(file: string): string {
     const status = fstatSync(opened);
     if (!status.isFile()) throw new UnfitFile("it is no plain file");
     refuseLargeFile(status.size, manifestLimitBytes);
-    const bytes = readFileSync(opened);
-    if (!isUtf8(bytes)) throw new UnfitFile("it is not UTF-8: save it as UTF-8");
-    const text = bytes.toString();
+    const text = utf8Text(readFileSync(opened));
     // Of the descriptor, and after the read: neither another file at the path nor a change of the mode comes between.
     const found = distrustOpened(file, fstatSync(opened));
     if (found !== undefined) throw new UntrustedManifest(found);

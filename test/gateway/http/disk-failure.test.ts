@@ -19,8 +19,11 @@ it("a full disk is a temporary failure, whose directory is named to administrato
   for (const code of ["EROFS", "EPERM", "EACCES"]) {
     const { status, message, details } = managementFailure(failing(code), "do this");
     assert.equal(status, 500);
-    assert.match(message, /^\/srv\/state\/groups cannot be written to do this \(E[A-Z]+\): it is read-only, or /);
-    assert.deepEqual(details, { reason: "NotWritable", directory: "/srv/state/groups" });
+    assert.match(
+      message,
+      /^\/srv\/state\/groups\/a cannot be read or written \(E[A-Z]+\): the file system is read-only, or /,
+    );
+    assert.deepEqual(details, { reason: "NoAccess", path: "/srv/state/groups/a" });
   }
   for (const other of [diskFailure(failing("EACCES"), "do this"), managementFailure(failing("EIO"), "do this")]) {
     assert.equal(other.code, "system.internal");

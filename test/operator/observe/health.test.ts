@@ -85,6 +85,32 @@ it("a warm engine is probed on whole seconds, where many are asked together, and
   assert.deepEqual(await probedAt(10, 2), [0.3, 7, 9, 11], "also after an edit");
 });
 
+it("an edit of the interval while a probe waits for its answer begins no second row of probes", async () => {
+  const clock = new ManualClock(epoch.getTime());
+  let probes = 0;
+  let answer = (): void => undefined;
+  using health = healthOf(async () => {
+    probes += 1;
+    if (probes === 2) await new Promise<void>((resolve) => (answer = resolve));
+    return { outcome: "healthy" };
+  }, clock);
+  const every = (seconds: number): SlotSpec => ({
+    ...specOf(),
+    probe: { ...specOf().probe, intervalSeconds: seconds },
+  });
+  await look(health, plain, clock.now());
+  health.follow("primary", [[observed(), plain]], every(5));
+  clock.advance(6000);
+  health.follow("primary", [[observed(), plain]], every(2));
+  answer();
+  await turn();
+  for (let second = 0; second < 10; second++) {
+    clock.advance(1000);
+    await turn();
+  }
+  assert.equal(probes, 2 + 5);
+});
+
 it("a warm-up request does not delay a slot while its runtime does not answer", { timeout: 180_000 }, async () => {
   using health = healthOf(({ body }) =>
     body === undefined ? Promise.resolve({ outcome: "healthy" }) : new Promise(() => undefined),
