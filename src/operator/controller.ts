@@ -164,11 +164,10 @@ export class Controller implements AsyncDisposable {
     if (!this.#sync.isThere()) this.queue.add(registryKey);
   }
 
-  /** Enqueues everything, in case an event was lost. Nothing before `start`, which does so itself, has read the models. */
+  /** Enqueues everything, known slots first, in case an event was lost. Nothing before `start`, which does so itself, has read the models. */
   async resync(): Promise<void> {
     if (!this.#areModelsKnown) return;
     const { source, published } = this.#dependencies;
-    // First: whatever fails below, every known slot is looked at.
     const known = new Set([...source.list("Slot").map(({ name }) => name), ...published.keys()]);
     for (const name of known) this.queue.addResync(`Slot/${name}`);
     this.queue.add(registryKey);

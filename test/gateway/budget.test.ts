@@ -60,7 +60,7 @@ describe("SVC_BUFFER_LIMIT", () => {
   it("counts the bodies of the management API", async () => {
     await using gateway = await startGateway({ env });
     const body = Buffer.alloc(MiB, " ");
-    const halves = Array.from({ length: 6 }, () => unfinished(`${gateway.url}/api/slots`, jsonType, body));
+    const halves = Array.from({ length: 6 }, () => unfinished(`${gateway.url}/api/slots/primary/load`, jsonType, body));
     const refused = await firstAnswer(halves);
     assert.equal(refused.statusCode, 503);
     // A connection that closes would lose the answer to a sender that writes all before it reads.

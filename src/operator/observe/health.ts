@@ -7,8 +7,9 @@ import type { Observed } from "../../api/workload.ts";
 import type { ProbeTarget } from "../../engines/engine.ts";
 import type { Health } from "../plan/input.ts";
 import type { Clock } from "../queue.ts";
-import type { Prober, ProcessHealth, RequestInProgress, SlotMemories } from "../slot-memory.ts";
+import type { ProcessHealth, RequestInProgress, SlotMemories } from "../slot-memory.ts";
 import type { Probe, ProbeResult } from "./probe.ts";
+import { startProber } from "./prober.ts";
 import { spokenProtocols } from "./protocol-probe.ts";
 
 /** One or more requests to one process. Never rejects. */
@@ -150,7 +151,10 @@ export class HealthRecords implements Disposable {
    * answer changes something.
    */
   follow(slot: string, running: readonly (readonly [process: Observed, target: ProbeTarget])[], spec: SlotSpec): void {
+    if (this.#closing.signal.aborted) return;
     const { probers, health } = this.#memories.of(slot);
+    const send = (to: Observed, target: ProbeTarget, timeoutMs: number): Promise<void> =>
+      this.probe(to, target, { timeoutMs });
     const names = new Set(running.map(([process]) => processName(process)));
     for (const [name, prober] of probers) {
       if (names.has(name)) continue;
@@ -164,7 +168,7 @@ export class HealthRecords implements Disposable {
       if (known?.process === identity) known.follow(process, target, spec.probe);
       else if (health.get(name)?.isWarm === true) {
         known?.[Symbol.dispose]();
-        probers.set(name, this.#prober(process, target, spec.probe));
+        probers.set(name, startProber(process, target, spec.probe, { clock: this.#clock, send }));
       }
     }
   }
@@ -174,38 +178,6 @@ export class HealthRecords implements Disposable {
     const { probers } = this.#memories.of(slot);
     for (const prober of probers.values()) prober[Symbol.dispose]();
     probers.clear();
-  }
-
-  #prober(process: Observed, target: ProbeTarget, probe: SlotSpec["probe"]): Prober {
-    let now = { process, target, probe };
-    let timer: Disposable | undefined;
-    let isOver = false;
-    const next = (): void => {
-      if (isOver || this.#closing.signal.aborted) return;
-      const time = this.#clock.now().getTime();
-      timer = this.#clock.after(nextProbe(time, now) - time, () => void tick());
-    };
-    const tick = async (): Promise<void> => {
-      timer = undefined;
-      await this.probe(now.process, now.target, { timeoutMs: now.probe.timeoutSeconds * 1000 });
-      next();
-    };
-    next();
-    return {
-      process: nameOfStart(process.id, process.startedAt),
-      follow(seen, otherTarget, otherProbe) {
-        const isOther = otherProbe.intervalSeconds !== now.probe.intervalSeconds;
-        now = { process: seen, target: otherTarget, probe: otherProbe };
-        // A probe under way goes on with the new interval by itself.
-        if (!isOther || timer === undefined) return;
-        timer[Symbol.dispose]();
-        next();
-      },
-      [Symbol.dispose]() {
-        isOver = true;
-        timer?.[Symbol.dispose]();
-      },
-    };
   }
 
   /**
@@ -272,16 +244,6 @@ export class HealthRecords implements Disposable {
     requests.set(name, { process: identity, kind, done });
     return done;
   }
-}
-
-/** A timer may fire this much before its time. */
-const earlyMs = 50;
-
-/** The next probe of an engine, in milliseconds of the wall clock: on a whole second, when many are probed together. */
-function nextProbe(nowMs: number, { probe }: Pick<SlotSpec, "probe">): number {
-  const intervalMs = probe.intervalSeconds * 1000;
-  const atMs = nowMs + intervalMs;
-  return intervalMs < 1000 ? atMs : Math.floor((atMs + earlyMs) / 1000) * 1000;
 }
 
 /** When a failed warm-up request is sent again: the delay begins with the first observation after it. */
