@@ -89,7 +89,7 @@ it("while the disk of the state directory is full, engines serve without an oper
   });
   const { error } = await envelopeOf(refused);
   assert.deepEqual([refused.status, error.code], [503, "system.overloaded"]);
-  assert.ok(error.message.endsWith(`make room on the disk of ${berth.stateDir}/groups`), error.message);
+  assert.ok(error.message.endsWith(`make room on the disk of ${berth.stateDir}/loans`), error.message);
   const { code, stderr } = await until("the command is refused", async () => {
     fillUp();
     const ended = await berthProcess(["lend", "1h", "--group", "gpu"], { SVC_URL: berth.url });
@@ -98,7 +98,7 @@ it("while the disk of the state directory is full, engines serve without an oper
   assert.equal(code, 1);
   assert.equal(
     stderr,
-    `system.overloaded: there is no disk space to do this: make room on the disk of ${berth.stateDir}/groups\n` +
+    `system.overloaded: there is no disk space to do this: make room on the disk of ${berth.stateDir}/loans\n` +
       "delete some files on the disk of that directory, or enlarge it\n",
   );
   const makeRoom = async (): Promise<void> => {
