@@ -42,7 +42,7 @@ const retrying = ["retrying", "Exited", "starts again in 10 s"] as const;
 const starting = ["progressing", "Starting", "loads its model"] as const;
 const off = { enabled: false };
 
-/** What Argo CD has to say of a Slot, by how it stands. */
+/** The health that Argo CD must show for a Slot, by severity. */
 const rows: Readonly<Record<Severity, readonly Vector[]>> = {
   off: [
     vector("Healthy", said("off", "ScaledToZero", "the next request loads it")),

@@ -40,7 +40,7 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   const { published, written } = dependencies;
   const last = published.get(name);
   // Gateways still read the status before: nothing of what they read may be stopped or replaced.
-  if (last !== undefined && isHeldUp(dependencies, name) && !(await written.write(last))) {
+  if (last !== undefined && written.isBehind(name) && !(await written.write(last)) && isHeldUp(dependencies, name)) {
     // Nobody looks whether the engines still own their ports.
     dependencies.health.unfollow(name);
     return { requeueMs: unwrittenMs };
@@ -149,7 +149,7 @@ async function carryOut(
         await outcomeOf(dependencies, gathered, nothing, decided.steps),
         options,
       );
-      // Nor is a port released that gateways may still send to.
+      // A port to which gateways may still send is not released.
       if (isHeldUp(dependencies, input.name)) return { requeueMs: unwrittenMs };
       input = { ...input, before };
       decision = withoutFailures(decided);

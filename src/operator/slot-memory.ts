@@ -43,7 +43,7 @@ export type Occupancy = "requesting" | "present" | "none";
 /** Memory of a GPU that a slot which is being loaded has not taken yet. */
 export interface Reservation {
   readonly slot: string;
-  /** As the machine's probe names it. */
+  /** The GPU's id in the machine's probe. */
   readonly device: string;
   readonly bytes: number;
 }
@@ -57,11 +57,11 @@ export interface Measured {
 
 /** All that this operator remembers about one slot beside its published status. Nothing of it need outlive the operator. */
 export class SlotMemory {
-  /** By the name of the process. */
+  /** Results of probing, by process name. */
   readonly health = new Map<string, ProcessHealth>();
   /** At most one for each process, by its name. */
   readonly requests = new Map<string, RequestInProgress>();
-  /** By the name of the process. */
+  /** Probers of warm processes, by process name. */
   readonly probers = new Map<string, Prober>();
   /** The devices that its main process has reported, and which process that was. */
   compute: { readonly process: string; readonly compute: Compute | undefined } | undefined;
@@ -99,7 +99,7 @@ export class SlotMemories {
     return made;
   }
 
-  /** Those that were made, by slot. */
+  /** Every memory that exists, with the name of its slot. */
   all(): Iterable<readonly [slot: string, memory: SlotMemory]> {
     return this.#slots;
   }

@@ -20,7 +20,7 @@ export interface DocumentSet<T> extends AsyncDisposable {
   list(): readonly T[];
   /** The document of a set that has one alone. */
   only(): T | undefined;
-  /** Resolves once it is stored, and `get` gives it. Rejects for a value that no reader would take. */
+  /** Resolves once it is stored, and `get` gives it. Rejects for a value of another form, unless the set is kept. */
   put(value: T): Promise<void>;
   /** With `isSame`: removes the document that it accepts, and never one that has replaced it. */
   remove(name: string, isSame?: (value: T) => boolean): Promise<void>;

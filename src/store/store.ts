@@ -109,7 +109,7 @@ export interface Publisher {
   writeSlot(slot: PublishedSlot): Promise<void>;
   /** Of a slot that has ended: in a cluster its object may go then. */
   deleteSlot(name: string): Promise<void>;
-  /** Those of these names whose published state somebody has deleted. */
+  /** The slots among `names` whose published state somebody has deleted. */
   missingSlots(names: Iterable<string>): readonly string[];
   /** Whether the written registry is still there. */
   hasRegistry(): boolean;

@@ -273,3 +273,12 @@ test("an engine whose slot is deleted is ended, also where its status cannot be 
   assert.deepEqual(site.runtime.running("a"), []);
   site.publisher.isFull = false;
 });
+
+test("a built-in slot's status that found no room is written once there is some", async () => {
+  await using site = new Site();
+  site.publisher.isFull = true;
+  await site.run({}, 2);
+  site.publisher.isFull = false;
+  await site.advance(3);
+  assert.equal(site.state("stt"), "offline");
+});

@@ -28,7 +28,7 @@ const leastTokens = 64;
 
 export interface EngineContextsOptions {
   readonly files: ContextFiles;
-  /** Where the last result and the refusals are kept. */
+  /** Keep each slot's last result, and its refusals. */
   readonly memories: Pick<SlotMemories, "of">;
   readonly clock: Pick<Clock, "now" | "elapsedMs">;
   readonly log: Pick<Logger, "info" | "warn">;

@@ -28,7 +28,7 @@ export async function followHardware(options: {
   store: HardwareStore;
   probe: ProbeHardware;
   isPaused?: boolean;
-  /** Where the devices are kept that a slot's backend was chosen for. */
+  /** Keep the devices that each slot's backend was chosen for. */
   memories: Pick<SlotMemories, "of">;
   /** The state of an earlier operator: running engines keep their backend. */
   published?: Iterable<PublishedSlot>;

@@ -32,12 +32,12 @@ export interface SlotDemand {
   readonly lastByteAt: Date | undefined;
   /** The lowest revision that a live gateway acts on; Infinity without gateways. */
   readonly seenRevision: number;
-  /** By the ref that requests name. */
+  /** Demand by model, under the ref that requests name. */
   readonly byRef: ReadonlyMap<
     string,
     { readonly held: number; readonly inFlight: number; readonly waitingSince: Date | undefined }
   >;
-  /** By the name of the process; a process that is not named has no request. */
+  /** Demand by process name; a process without an entry has no request. */
   readonly byProcess: Readonly<Record<string, { readonly inFlight: number; readonly lastByteAt: Date | undefined }>>;
 }
 
@@ -107,7 +107,7 @@ export interface SlotInput {
   readonly demand: SlotDemand;
   readonly want: Wanted;
   readonly observed: readonly Observed[];
-  /** By the name of the process. */
+  /** Results of probing, by process name. */
   readonly health: Readonly<Record<string, Health>>;
   readonly workloads: readonly Workload[] | EngineRefusal;
   /** The number of replicas without a port now. */

@@ -22,7 +22,7 @@ const request = fc.record({
   slot: fc.nat(4),
   giveUpAfterMs: fc.constantFrom(Infinity, Infinity, 10_000),
 });
-/** One of them at most is pinned, and leaves room to each of the others. */
+/** At most one slot of the group is pinned, and it leaves room to each other slot. */
 export const groupLoad: fc.Arbitrary<GroupLoad> = fc
   .record({
     drawn: fc.array(slot, { minLength: 2, maxLength: 5, size: "max" }),
